@@ -1,0 +1,55 @@
+"""Section 5.3: Adam, and a learning rate that rises for `warmup_steps` updates and then falls with 1 / sqrt(update).
+
+rate = d_model^-0.5 * min(update^-0.5, update * warmup_steps^-1.5)                                  (equation 3)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from pellucid.config import TrainingConfig
+
+
+def noam_rate(update: int, d_model: int, warmup_steps: int) -> float:
+    """Equation (3). `update` counts from 1. (Noam Shazeer's schedule, whence the name that programs give it.)"""
+    return inverse_sqrt_rate(update, (d_model * max(1, warmup_steps)) ** -0.5, warmup_steps)
+
+
+def inverse_sqrt_rate(update: int, peak: float, warmup_steps: int) -> float:
+    """The same curve with a given height: `peak` at update `warmup_steps`, linear before, falling as 1 / sqrt after."""
+    warmup = max(1, warmup_steps)
+    return peak * min(update / warmup, (warmup / update) ** 0.5)
+
+
+def learning_rate(update: int, config: TrainingConfig, d_model: int) -> float:
+    """The rate of update number `update` (from 1) under `config`: a pure function, so that resuming needs no state."""
+    if config.schedule == "noam" or config.peak_rate == 0:
+        return noam_rate(update, d_model, config.warmup_steps)
+    return inverse_sqrt_rate(update, config.peak_rate, config.warmup_steps)
+
+
+def make_adam(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> torch.optim.Adam:
+    """Adam with the paper's constants (0.9, 0.98, 1e-9) unless `config` says otherwise, in PyTorch's fused form."""
+    return torch.optim.Adam(
+        list(parameters),
+        lr=0.0,  # set before every update
+        betas=(config.adam_beta1, config.adam_beta2),
+        eps=config.adam_epsilon,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+@torch.no_grad()
+def update_average(average: dict[str, Tensor], model: nn.Module, decay: float) -> None:
+    """One step of the exponential moving average: average <- decay * average + (1 - decay) * weights."""
+    for name, weight in model.named_parameters():
+        average[name].lerp_(weight, 1.0 - decay)

@@ -1,0 +1,339 @@
+"""Text in, text out: split what is too long, cut into pieces, batch, search, put together again.
+
+As many translations come out as texts went in, in their order, whatever the texts are. What else is in a batch
+changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from pellucid.checkpoint import LoadedModel, load_model
+from pellucid.config import SearchConfig
+from pellucid.errors import DataError
+from pellucid.machine import available_cores
+from pellucid.model.transformer import DecoderState, Transformer
+from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities, search
+
+LARGEST_WINDOW = 1024
+"""Lines that `stream` holds at once, at most. It starts with one, so that the first translation comes at once."""
+EXTRA_LENGTH = 50  # section 6.1: at most so many pieces more than the source
+
+SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*(\s+)|(?<=[。！？])[”’」』）]*(\s*)")
+CLAUSE_END = re.compile(r"(?<=[,;:])(\s+)|(?<=[，、；：])(\s*)")
+SPACE = re.compile(r"(\s+)")
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One of the translations of a text."""
+
+    text: str
+    score: float
+    log_prob: float
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What came of one text."""
+
+    source: str
+    text: str
+    score: float
+    """Length-normalised log-probability (see `search.py`); the mean over the segments of a split text."""
+    log_prob: float
+    alternatives: tuple[Alternative, ...]
+    """The n best, the first being `text`; of a split text only that one."""
+    flags: tuple[str, ...]
+    """empty, split (too long for one piece), truncated (an end mark never came), unknown (`<unk>` in the source)."""
+    source_tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How probable a given translation is."""
+
+    log_prob: float
+    score: float
+    tokens: tuple[str, ...]
+    token_log_probs: tuple[float, ...]
+    """One a token, and the end mark's last."""
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A stretch of a text that is translated as one, and what follows it before the next."""
+
+    text: str
+    separator: str
+    ids: list[int]
+
+
+class Translator:
+    """Translates with one model.
+
+    >>> Translator.load("model").translate(["..."])                                                # doctest: +SKIP
+    """
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.model: Transformer = loaded.model
+        self.source_tokenizer, self.target_tokenizer = loaded.source_tokenizer, loaded.target_tokenizer
+        config = self.model.config
+        start = self.target_tokenizer.pad_id if config.start_id is None else config.start_id
+        forbidden = tuple({i for i in (config.pad_id, config.start_id, self.target_tokenizer.pad_id) if i is not None})
+        self.vocabulary = Vocabulary(config.eos_id, start, forbidden, config.unk_id)
+
+    @classmethod
+    def load(cls, directory: str | Path, *, device: str = "auto", threads: int = 0) -> Translator:
+        """The translator in a model folder.
+
+        Args:
+            device: cpu, cuda, or auto: a GPU where there is one.
+            threads: CPU threads; 0 takes the cores that this process may use.
+
+        Raises:
+            ModelFolderError: see :func:`~pellucid.checkpoint.load_model`.
+        """
+        torch.set_num_threads(threads or available_cores())
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(load_model(directory, device))
+
+    @property
+    def longest_source(self) -> int:
+        """Pieces of the longest source that the model has learnt from; longer texts are split."""
+        limit = self.loaded.longest_source
+        config = self.model.config
+        return min(limit, config.max_len) - 1 if config.positions == "learned" else limit - 1
+
+    # --- translating ------------------------------------------------------------------------------------------------
+
+    def translate(
+        self, texts: Iterable[str], config: SearchConfig | None = None, prefixes: Sequence[str] | None = None
+    ) -> list[Translation]:
+        """The translations of `texts`, one each, in order. `config` None takes the model's own.
+
+        Args:
+            prefixes: for each text, how its translation must begin ("" leaves it free).
+        """
+        return self._window(list(texts), config or self.loaded.search, prefixes, 0)
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        config: SearchConfig | None = None,
+        *,
+        prefixes: Iterable[str] | None = None,
+        window: int = LARGEST_WINDOW,
+    ) -> Iterator[Translation]:
+        """As :meth:`translate` for any number of texts: the first translations come before the last text is read."""
+        config = config or self.loaded.search
+        waiting, starts = iter(texts), None if prefixes is None else iter(prefixes)
+        size, first = 1, 0
+        while some := list(islice(waiting, size)):
+            begins = None if starts is None else list(islice(starts, len(some)))
+            yield from self._window(some, config, begins, first)
+            first += len(some)
+            size = min(window, 2 * size)
+
+    def _window(
+        self, texts: list[str], config: SearchConfig, prefixes: Sequence[str] | None, first: int
+    ) -> list[Translation]:
+        if prefixes is not None and len(prefixes) != len(texts):
+            raise DataError(f"there must be one prefix a text, but there are {len(prefixes)} for {len(texts)} texts")
+        segments: list[_Segment] = []
+        owners: list[int] = []
+        begins: list[list[int]] = []
+        for i, text in enumerate(texts):
+            for k, segment in enumerate(self._segments(text)):
+                segments.append(segment)
+                owners.append(i)
+                wanted = prefixes[i] if prefixes is not None and k == 0 else ""
+                begins.append(self.target_tokenizer.encode(wanted) if wanted else [])
+        found = self._search(segments, begins, config, first)
+        together: list[list[tuple[_Segment, list[Hypothesis]]]] = [[] for _ in texts]
+        for owner, segment, hypotheses in zip(owners, segments, found, strict=True):
+            together[owner].append((segment, hypotheses))
+        return [self._join(text, parts) for text, parts in zip(texts, together, strict=True)]
+
+    @torch.inference_mode()
+    def _search(
+        self, segments: Sequence[_Segment], begins: Sequence[list[int]], config: SearchConfig, first: int
+    ) -> list[list[Hypothesis]]:
+        """Batches of similar length, the longest first: memory that suffices at the start suffices to the end."""
+        found: list[list[Hypothesis]] = [[] for _ in segments]
+        for batch in batches_by_length([len(s.ids) + 1 for s in segments], config.batch_tokens):
+            ids = [[*segments[i].ids, self.source_tokenizer.eos_id] for i in batch]
+            state = DecoderState(self.model, self._padded(ids, self.source_tokenizer.pad_id))
+            longest = [
+                self._max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)
+            ]
+            results = search(
+                state, longest, self.vocabulary, config, [begins[i] for i in batch], [first + i for i in batch]
+            )
+            for i, hypotheses in zip(batch, results, strict=True):
+                found[i] = hypotheses
+        return found
+
+    def _max_length(self, source: int, prefix: int, config: SearchConfig) -> int:
+        longest = max(config.max_length or source + EXTRA_LENGTH, prefix + 1)
+        model = self.model.config
+        return min(longest, model.max_len - 1) if model.positions == "learned" else longest
+
+    def _padded(self, rows: Sequence[Sequence[int]], pad_id: int) -> torch.Tensor:
+        longest = max(map(len, rows))
+        return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], device=self._device)
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.output.weight.device
+
+    def _join(self, text: str, parts: list[tuple[_Segment, list[Hypothesis]]]) -> Translation:
+        if not parts:
+            return Translation(text, "", 0.0, 0.0, (), ("empty",), ())
+        flags = []
+        if len(parts) > 1:
+            flags.append("split")
+        if any(not hypotheses[0].finished for _, hypotheses in parts):
+            flags.append("truncated")
+        if any(self.source_tokenizer.unk_id in segment.ids for segment, _ in parts):
+            flags.append("unknown")
+        alternatives = [
+            [
+                Alternative(
+                    self.target_tokenizer.decode(h.tokens),
+                    h.score,
+                    h.log_prob,
+                    tuple(self.target_tokenizer.pieces(h.tokens)),
+                )
+                for h in hypotheses
+            ]
+            for _, hypotheses in parts
+        ]
+        if len(parts) == 1:
+            best = tuple(alternatives[0])
+        else:
+            firsts = [a[0] for a in alternatives]
+            joined = "".join(a.text.strip() + segment.separator for a, (segment, _) in zip(firsts, parts, strict=True))
+            best = (
+                Alternative(
+                    joined,
+                    sum(a.score for a in firsts) / len(firsts),
+                    sum(a.log_prob for a in firsts),
+                    tuple(token for a in firsts for token in a.tokens),
+                ),
+            )
+        pieces = tuple(p for segment, _ in parts for p in self.source_tokenizer.pieces(segment.ids))
+        return Translation(text, best[0].text, best[0].score, best[0].log_prob, best, tuple(flags), pieces)
+
+    # --- splitting --------------------------------------------------------------------------------------------------
+
+    def _segments(self, text: str) -> list[_Segment]:
+        """`text` whole if the model has learnt from sources as long, else its sentences, clauses, words."""
+        text = text.strip()
+        if not text:
+            return []
+        ids = self.source_tokenizer.encode(text)
+        if len(ids) <= self.longest_source:
+            return [_Segment(text, "", ids)]
+        return self._split(text, "", (SENTENCE_END, CLAUSE_END, SPACE))
+
+    def _split(self, text: str, separator: str, rules: Sequence[re.Pattern[str]]) -> list[_Segment]:
+        ids = self.source_tokenizer.encode(text)
+        if len(ids) <= self.longest_source:
+            return [_Segment(text, separator, ids)] if text else []
+        if not rules:
+            # One "word" longer than anything seen: halves, until they fit.
+            middle = len(text) // 2
+            if middle == 0:
+                return [_Segment(text, separator, ids[: self.longest_source])]
+            return self._split(text[:middle], "", ()) + self._split(text[middle:], separator, ())
+        parts = split_keeping_separators(text, rules[0])
+        if rules[0] is not SENTENCE_END:
+            parts = self._packed(parts)  # words and clauses are too little each: as many as fit together
+        segments = []
+        for i, (part, between) in enumerate(parts):
+            last = i == len(parts) - 1
+            segments += self._split(part, separator if last else between, rules[1:])
+        return segments
+
+    def _packed(self, parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        packed: list[tuple[str, str]] = []
+        size = 0
+        for part, between in parts:
+            length = len(self.source_tokenizer.encode(part)) + 1
+            if packed and size + length <= self.longest_source:
+                packed[-1] = (packed[-1][0] + packed[-1][1] + part, between)
+                size += length
+            else:
+                packed.append((part, between))
+                size = length
+        return packed
+
+    # --- scoring ----------------------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def score(self, pairs: Iterable[tuple[str, str]], config: SearchConfig | None = None) -> list[Score]:
+        """How probable the model finds given translations: the scores that a search would report for them."""
+        config = config or self.loaded.search
+        items = [
+            (self.source_tokenizer.encode(source.strip()), self.target_tokenizer.encode(target.strip()))
+            for source, target in pairs
+        ]
+        scores: dict[int, Score] = {}
+        for batch in batches_by_length([max(len(s), len(t)) + 1 for s, t in items], config.batch_tokens):
+            src = self._padded(
+                [[*items[i][0], self.source_tokenizer.eos_id] for i in batch], self.source_tokenizer.pad_id
+            )
+            pad = self.target_tokenizer.pad_id
+            tgt_in = self._padded([[self.vocabulary.start_id, *items[i][1]] for i in batch], pad)
+            tgt_out = self._padded([[*items[i][1], self.vocabulary.eos_id] for i in batch], self.vocabulary.eos_id)
+            log_p = log_probabilities(self.model(src, tgt_in), self.vocabulary.forbidden)  # (B, T, V)
+            gained = log_p.gather(-1, tgt_out[..., None]).squeeze(-1).tolist()
+            for i, row in zip(batch, gained, strict=True):
+                ids = items[i][1]
+                each = row[: len(ids) + 1]
+                score = sum(each) / float(length_penalty(len(each), config.length_penalty))
+                scores[i] = Score(sum(each), score, tuple(self.target_tokenizer.pieces(ids)), tuple(each))
+        return [scores[i] for i in range(len(items))]
+
+    def with_search(self, **changes: object) -> SearchConfig:
+        """The model's own search settings with `changes`.
+
+        Raises:
+            ConfigError: settings that cannot be.
+        """
+        return dataclasses.replace(self.loaded.search, **changes)  # type: ignore[arg-type]
+
+
+def split_keeping_separators(text: str, rule: re.Pattern[str]) -> list[tuple[str, str]]:
+    """`text` as parts, each with what stands between it and the next: joined in order they are `text` again."""
+    parts, start = [], 0
+    for match in rule.finditer(text):
+        between = next((g for g in match.groups() if g is not None), "")
+        end = match.end() - len(between)
+        if start < end < len(text) and match.end() < len(text):
+            parts.append((text[start:end], between))
+            start = match.end()
+    parts.append((text[start:], ""))
+    return parts
+
+
+def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Numbers of the items, the longest first, cut so that rows x longest stays within `batch_tokens` (one at least)."""
+    batches: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens:
+            batches[-1].append(i)
+        else:
+            batches.append([i])
+    return batches
