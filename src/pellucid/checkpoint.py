@@ -26,11 +26,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-import pellucid
 from pellucid.config import SearchConfig, TransformerConfig, from_mapping
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import ConfigError, ModelFolderError
 from pellucid.model.transformer import Transformer
+from pellucid.version import __version__
 
 FORMAT = "pellucid-model"
 FORMAT_VERSION = 1
@@ -158,7 +158,7 @@ def save_model(
     described = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "pellucid_version": pellucid.__version__,
+        "pellucid_version": __version__,
         "languages": {"source": source_language, "target": target_language},
         "longest_source": longest_source,
         "model": dataclasses.asdict(config),

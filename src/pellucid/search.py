@@ -341,8 +341,8 @@ def beam_search(
             before = log_probs.cpu()
             for b, k in final:
                 row = int(parents_cpu[b, k])
-                gained = [*gains[b, row].tolist(), float(best_cpu[b, k] - before[b, row])]
-                hypothesis = _hypothesis(tokens[b, row].tolist(), gained, True, config.length_penalty)
+                each = [*gains[b, row].tolist(), float(best_cpu[b, k] - before[b, row])]
+                hypothesis = _hypothesis(tokens[b, row].tolist(), each, True, config.length_penalty)
                 live[b].finished.append(hypothesis)
             for b in {b for b, _ in final}:
                 live[b].finished.sort(key=lambda h: h.score, reverse=True)

@@ -1,1 +1,1 @@
-"""From files to batches: formats (one reader a format) → corpus → tokenizer → store → batching. No torch here."""
+"""From files to batches: formats (one reader a format), corpus, tokenizer, store, batching. No torch here."""

@@ -1,27 +1,45 @@
-"""The pairs of all inputs, read again whenever they are needed; and what was dropped of them, and why."""
+"""The pairs of all inputs, read again whenever they are needed; what was dropped of them, and why; what is held out."""
 
 from __future__ import annotations
 
+import atexit
+import dataclasses
 import hashlib
+import os
+import stat
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from pellucid.config import DataConfig
 from pellucid.data.formats.lines import open_bytes
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.parallel import check_lengths, read_parallel
-from pellucid.data.formats.registry import reader_for
+from pellucid.data.formats.registry import STANDARD_INPUT, reader_for
 from pellucid.errors import ConfigError, DataError
 
 MOST_HELD_OUT = 1000
 
+REASONS = {
+    "bad bytes": "a side is not UTF-8",
+    "empty": "both sides are empty",
+    "empty source": "the source is empty",
+    "empty target": "the target is empty",
+    "too long": "a side has more pieces than data.max_tokens",
+    "ratio": "one side is longer than the other by more than data.max_ratio",
+}
+"""Why a pair may be dropped, in the words of :class:`CorpusReport`, with what each means."""
+
 
 @dataclass
 class CorpusReport:
-    """How many pairs were read and kept, and why the others were dropped."""
+    """How many pairs were read and kept, and for which of :data:`REASONS` the others were dropped."""
 
     read: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -31,55 +49,83 @@ class CorpusReport:
         return self.read - self.dropped.total()
 
     def lines(self) -> list[str]:
-        return [f"{self.read:,} pairs read, {self.kept:,} kept"] + [
-            f"  {count:,} dropped: {why}" for why, count in self.dropped.most_common()
-        ]
+        """For people: one line for the whole, one for each reason."""
+        total = f"{self.read:,} pairs read, {self.kept:,} kept"
+        each = [f"  {count:,} {why}: {REASONS.get(why, why)}" for why, count in self.dropped.most_common() if count]
+        return [f"{total}, {self.dropped.total():,} dropped" if each else total, *each]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"read": self.read, "kept": self.kept, "dropped": dict(sorted(self.dropped.items()))}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> CorpusReport:
+        """What :meth:`as_dict` gave."""
+        return cls(int(values["read"]), Counter({str(why): int(n) for why, n in values["dropped"].items()}))
 
 
 def why_dropped(pair: SentencePair) -> str | None:
-    """The reason for leaving out a pair before it is cut into pieces, or None."""
+    """Which of :data:`REASONS` drops a pair before it is cut into pieces, or None. White space alone is empty."""
     if pair.source is None or pair.target is None:
-        return "bytes that are not UTF-8"
-    source, target = pair.source.strip(), pair.target.strip()
-    if not source and not target:
-        return "empty"
-    return "empty source" if not source else "empty target" if not target else None
+        return "bad bytes"
+    source, target = pair.source and not pair.source.isspace(), pair.target and not pair.target.isspace()
+    if source and target:
+        return None
+    return "empty target" if source else "empty source" if target else "empty"
+
+
+@dataclass(frozen=True)
+class _Input:
+    """Pairs from one place: `path` a file of pairs, or with `aligned` two files. `names` is what messages call them."""
+
+    path: str
+    aligned: str | None
+    names: tuple[str, ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (self.path,) if self.aligned is None else (self.path, self.aligned)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Inputs in order: pair files, then aligned files. Iterating reads them from the start.
+    """Inputs in order: files of pairs, then aligned files. Iterating reads them from the start, as often as one likes.
 
-    `held_out` (share of the source texts, 0 to 1) and `inverse` make the two sides of :func:`split_valid`.
+    `held_out` (hashes of source texts, see :func:`split_valid`) leaves the pairs of those texts out; with `inverse` it
+    leaves out all the others.
     """
 
-    pairs: tuple[str, ...]
-    aligned: tuple[tuple[str, str], ...]
+    inputs: tuple[_Input, ...]
     config: DataConfig
-    held_out: float = 0.0
+    held_out: frozenset[int] = frozenset()
     inverse: bool = False
 
     @classmethod
     def from_files(cls, pairs: Sequence[str], src: Sequence[str], tgt: Sequence[str], config: DataConfig) -> Corpus:
-        """Checks the names; standard input ("-") is copied to a temporary file, since it can be read only once.
+        """Check the names. What can be read only once ("-", a pipe) is copied to a temporary file.
 
         Raises:
-            ConfigError: not as many `src` as `tgt`.
-            DataError: an input that is not there, or of no known format.
+            ConfigError: not as many `src` as `tgt`, no input at all, or standard input twice.
+            DataError: an input that is not there, or a file of pairs of no known format.
         """
+        pairs, src, tgt = ([os.fspath(p) for p in paths] for paths in (pairs, src, tgt))
         if len(src) != len(tgt):
             raise ConfigError(
-                f"--src and --tgt must come in pairs, but there are {len(src)} and {len(tgt)}",
+                f"--src and --tgt must be named equally often, but are named {len(src)} and {len(tgt)} times",
                 hint="--src a.en --tgt a.de --src b.en --tgt b.de",
             )
-        names = [str(p) for p in pairs]
-        for name in names:
-            reader_for(name)
-        for name in [*names, *map(str, src), *map(str, tgt)]:
-            if name != "-" and not Path(name).is_file():
-                raise DataError("there is no such file", file=name)
-        names = [_spool() if name == "-" else name for name in names]
-        return cls(tuple(names), tuple(zip(map(str, src), map(str, tgt), strict=True)), config)
+        if not pairs and not src:
+            raise ConfigError("there must be an input", hint="name a file of pairs (.tsv), or --src FILE --tgt FILE")
+        if [*pairs, *src, *tgt].count("-") > 1:
+            raise ConfigError('standard input ("-") must be named once at most')
+        inputs = []
+        for path in pairs:
+            if not _only_once(path):
+                reader_for(path)
+            inputs.append(_Input(_rereadable(path, STANDARD_INPUT), None, (path,)))
+        for source, target in zip(src, tgt, strict=True):
+            inputs.append(_Input(_rereadable(source), _rereadable(target), (source, target)))
+        return cls(tuple(inputs), config)
 
     def check_lengths(self) -> None:
         """Read the aligned files through once.
@@ -87,55 +133,131 @@ class Corpus:
         Raises:
             AlignmentError: files of different length.
         """
-        for source, target in self.aligned:
-            check_lengths(source, target)
-
-    def _all(self) -> Iterator[SentencePair]:
-        for path in self.pairs:
-            yield from reader_for(path)(path, self.config)
-        for source, target in self.aligned:
-            yield from read_parallel(source, target, self.config)
+        for item in self.inputs:
+            if item.aligned is not None:
+                with _named(item):
+                    check_lengths(item.path, item.aligned)
 
     def __iter__(self) -> Iterator[SentencePair]:
-        if not self.held_out:
-            yield from () if self.inverse else self._all()
+        if self.inverse and not self.held_out:
             return
-        for pair in self._all():
-            if (_place(pair.source or "") < self.held_out) == self.inverse:
-                yield pair
+        for item in self.inputs:
+            with _named(item):
+                for pair in self._read(item):
+                    if not self.held_out or (_hash(pair.source) in self.held_out) == self.inverse:
+                        yield pair
+
+    def _read(self, item: _Input) -> Iterator[SentencePair]:
+        if item.aligned is not None:
+            pairs = read_parallel(item.path, item.aligned, self.config)
+        else:
+            pairs = reader_for(item.path)(item.path, self.config)
+        name = item.names[0]
+        return pairs if name == item.path else (pair._replace(file=name) for pair in pairs)
 
     def fingerprint(self) -> str:
-        """SHA-256 of the bytes of all inputs (decompressed) and of what decides how they are read."""
-        digest = hashlib.sha256(repr((self.config.columns, self.config.skip_bad, self.held_out, self.inverse)).encode())
-        for path in [*self.pairs, *(p for two in self.aligned for p in two)]:
-            digest.update(b"\0file\0")
-            with open_bytes(path) as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
+        """SHA-256 of the bytes of all inputs, of how they are read and of what is held out. Names do not count."""
+        digest = hashlib.sha256(repr((self.config.columns, self.config.skip_bad, self.inverse)).encode())
+        digest.update(repr(sorted(self.held_out)).encode())
+        for item in self.inputs:
+            digest.update(b"pairs" if item.aligned is None else b"aligned")
+            for path in item.paths:
+                digest.update(
+                    Path(path).suffix.encode() + _digest(path, *_size_and_time(path))
+                )  # suffix: how it is read
         return digest.hexdigest()
 
 
-def split_valid(corpus: Corpus, pairs: int) -> tuple[Corpus, Corpus]:
+def split_valid(corpus: Corpus, pairs: int = 0) -> tuple[Corpus, Corpus]:
     """`corpus` without about `pairs` of its pairs (0 chooses: one in fifty, at most 1,000), and those.
 
-    All pairs of one source text stay on one side, chosen by a hash of the text, so that no validation sentence has
-    been trained on, whatever the order of the files.
+    All pairs of one source text stay on one side, so that no validation sentence has been trained on. Texts are chosen
+    by a hash of the text: the order of the pairs does not matter, and other pairs do not change which side a text is
+    more likely on. Never more than `pairs`, nor more than half.
     """
-    total = sum(1 for pair in corpus if why_dropped(pair) is None)
-    wanted = pairs or min(MOST_HELD_OUT, total // 50)
-    share = min(0.5, wanted / total) if total else 0.0
-    here, there = (Corpus(corpus.pairs, corpus.aligned, corpus.config, share, inverse) for inverse in (False, True))
-    return here, there
+    hashes = np.fromiter((_hash(pair.source) for pair in corpus if why_dropped(pair) is None), np.uint64)
+    wanted = min(pairs, len(hashes) // 2) if pairs else min(MOST_HELD_OUT, len(hashes) // 50)
+    chosen: list[int] = []
+    values, counts = np.unique(hashes, return_counts=True)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        if wanted <= 0:
+            break
+        if count <= wanted:  # a text with more pairs than are wanted stays in training
+            chosen.append(value)
+            wanted -= count
+    held_out = frozenset(chosen)
+    return dataclasses.replace(corpus, held_out=held_out), dataclasses.replace(corpus, held_out=held_out, inverse=True)
 
 
-def _place(text: str) -> float:
-    """A number in [0, 1) that depends on the text alone."""
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=7).digest()) / (1 << 56)
+def _hash(text: str | None) -> int:
+    """64 bits that depend on the text alone (white space around it apart)."""
+    if text is None:
+        return -1
+    return int.from_bytes(hashlib.blake2b(text.strip().encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def _spool() -> str:
-    with tempfile.NamedTemporaryFile(suffix=".tsv", prefix="pellucid-stdin-", delete=False) as file:
-        source = open_bytes("-")
+@lru_cache(maxsize=256)
+def _digest(path: str, size: int, mtime_ns: int) -> bytes:
+    """SHA-256 of a file; read again only when size or time have changed."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
+    try:
+        state = os.stat(path)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
+    return state.st_size, state.st_mtime_ns
+
+
+def _only_once(path: str) -> bool:
+    """Standard input, a pipe or a terminal: what has been read of it is gone. Raises DataError if there is no file."""
+    if path == "-":
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise DataError(f"cannot be opened: {error.strerror or error}", file=path) from error
+    if stat.S_ISDIR(mode):
+        raise DataError("must be a file, but is a folder", file=path)
+    return not stat.S_ISREG(mode)
+
+
+def _rereadable(path: str, suffix: str = "") -> str:
+    """`path`, or a copy of what it gives in a temporary file that goes when the program ends."""
+    if not _only_once(path):
+        return path
+    source = open_bytes(path)
+    with tempfile.NamedTemporaryFile(prefix="pellucid-", suffix=suffix, delete=False) as copy:
+        atexit.register(_remove, copy.name)
         while block := source.read(1 << 20):
-            file.write(block)
-        return file.name
+            copy.write(block)
+    if path != "-":
+        source.close()
+    return copy.name
+
+
+def _remove(path: str) -> None:
+    Path(path).unlink(missing_ok=True)
+
+
+class _named:
+    """Errors that pass through call an input by the name that the user gave it, not by that of a temporary copy."""
+
+    def __init__(self, item: _Input) -> None:
+        self.names = [(path, name) for path, name in zip(item.paths, item.names, strict=True) if path != name]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DataError):
+            for path, name in self.names:
+                shown = "standard input" if name == "-" else name
+                error.args = tuple(str(a).replace(path, shown) for a in error.args)
+                error.hint = error.hint and error.hint.replace(path, shown)
+                error.file = shown if error.file == path else error.file

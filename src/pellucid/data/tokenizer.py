@@ -1,17 +1,21 @@
 """Text to pieces and back (section 5.1), by SentencePiece, trained on the user's own pairs.
 
-Ids: `</s>` 0, `<unk>` 1, pieces, `<pad>` last. Text never becomes a control id. Unless the user asks for a
-normalisation, every text comes back as it was: odd spaces, line separators, emoji, a literal `<s>`. SentencePiece
-itself writes a space as U+2581, so a U+2581 in the text is written in another way first (:func:`_escape`).
+Ids: `</s>` 0, `<unk>` 1, pieces, `<pad>` last. Text never becomes a control id: a literal `</s>` is four characters.
+Unless the user asks for a normalisation, and with byte fallback, every text comes back as it was: odd spaces, line
+separators, emoji, a literal `<s>`. SentencePiece itself writes a space as U+2581 and keeps U+2585 for itself, so these
+two are written in another way first (:func:`escape`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
+import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import sentencepiece
 
@@ -21,14 +25,36 @@ from pellucid.errors import TokenizerError
 
 SPACE = "\u2581"
 ESCAPE = "\ue0f0"
-"""A private-use character: ESCAPE + "1" stands for U+2581 in text, ESCAPE + "0" for ESCAPE, ESCAPE + "2" for NUL."""
-SAMPLE = 2_000_000
-"""Training looks at no more lines than this, chosen evenly."""
-LONGEST_LINE = 16_384
+_CODES = {ESCAPE: ESCAPE + "0", SPACE: ESCAPE + "1", "\u2585": ESCAPE + "2", "\0": ESCAPE + "3"}
+"""A private-use character and a digit stand for what SentencePiece cannot take as it is, and for that character."""
+_CHARACTERS = {code: character for character, code in _CODES.items()}
+_ESCAPED = re.compile("|".join(_CODES))
+_CODE = re.compile("|".join(_CHARACTERS))
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+BYTES = 256
+TRAINING_CHARACTERS = 20_000_000
+"""Learning looks at about so many characters, chosen evenly; more costs minutes and gigabytes and changes little."""
+LONGEST_LINE = 8_000
+"""Learning cuts longer lines; SentencePiece would leave them out."""
+TRAINING_THREADS = 4
+"""Always so many: a sum of floats depends on how it is shared out, and the pieces must not depend on the machine."""
+SMALL_ALPHABET = 256
+RARE = 3
+LARGEST_CHOSEN = 32_000
+
+
+class Piece(NamedTuple):
+    """A piece of :meth:`Tokenizer.explain`."""
+
+    text: str
+    """As SentencePiece writes it: U+2581 for a space, <0xE2> for a byte."""
+    id: int
+    kind: Literal["piece", "byte", "unknown"]
 
 
 class Tokenizer:
-    """Made by :meth:`train` or :meth:`load`."""
+    """Made by :meth:`train` or :meth:`load`. Safe to use from several threads."""
 
     def __init__(self, model: bytes, kind: str, normalization: str) -> None:
         self._model = model
@@ -51,91 +77,94 @@ class Tokenizer:
         kind: str = "unigram",
         normalization: str = "identity",
         byte_fallback: bool = True,
-        threads: int = 1,
+        threads: int = 0,
     ) -> Tokenizer:
-        """Learn pieces from `lines`.
+        """Learn pieces from `lines`, which are read once. The same lines give the same pieces.
 
         Args:
-            vocab_size: pieces wanted, the control ids and the padding included; small data may give fewer.
-            kind: unigram, bpe, char, or word (what single spaces separate; unknown words become `<unk>`).
+            vocab_size: pieces wanted, the control ids and the padding included. Text too small for so many gives as
+                many as it has: look at `len()`.
+            kind: unigram, bpe, char, or word (what single spaces separate; other words become `<unk>`).
+            normalization: identity, nfc or nfkc, of these lines and of all text from now on.
+            byte_fallback: characters that get no piece are written as bytes, for which 256 pieces are set aside
+                (not with `word`). Without it they become `<unk>`.
+            threads: kept for callers that count threads; learning always uses the same few.
 
         Raises:
-            TokenizerError: nothing to learn from.
+            TokenizerError: nothing to learn from, or more characters than `vocab_size` has room for.
         """
-        if byte_fallback and kind in ("unigram", "bpe"):
-            vocab_size = max(vocab_size, 256 + 3 + 16)  # room for every byte
-        else:
-            byte_fallback = False
-        seen = _Seen(lines, normalization)
-        model = io.BytesIO()
+        byte_fallback = byte_fallback and kind != "word"
+        fixed = 3 + BYTES * byte_fallback
+        if vocab_size <= fixed:
+            raise TokenizerError(
+                f"`vocab_size` must be above {fixed}{' with byte fallback' * byte_fallback}, but is {vocab_size}",
+                hint="leave data.vocab_size at 0 to have it chosen, or set data.byte_fallback to false",
+            )
+        sample = _sample(_prepared(lines, normalization))
+        if not sample:
+            raise TokenizerError("a tokenizer needs text to learn from, but there is none (or only empty lines)")
+        room = vocab_size - fixed
+        alphabet = Counter[str]()
+        if kind in ("unigram", "bpe"):
+            for text in sample:
+                alphabet.update(text)
+            if not byte_fallback and len(alphabet) > room:
+                raise TokenizerError(
+                    f"`vocab_size` must be at least {fixed + len(alphabet)} here, since the text has {len(alphabet)} "
+                    f"different characters and no byte fallback, but is {vocab_size}",
+                    hint=f"set data.vocab_size to {fixed + 2 * len(alphabet)}, or data.byte_fallback to true",
+                )
         options: dict[str, Any] = {
-            "model_writer": model,
             "model_type": kind,
             "vocab_size": vocab_size - 1,  # the padding is ours
+            "hard_vocab_limit": False,
             "eos_id": 0,
             "unk_id": 1,
             "bos_id": -1,
             "pad_id": -1,
+            "unk_surface": " \u2047" if kind == "word" else "\u2047",
             "normalization_rule_name": "identity",
             "remove_extra_whitespaces": False,
             "byte_fallback": byte_fallback,
-            "character_coverage": 0.9995 if byte_fallback else 1.0,
-            "hard_vocab_limit": False,
-            "num_threads": max(1, threads),
-            "max_sentence_length": LONGEST_LINE,
-            "input_sentence_size": SAMPLE,
-            "shuffle_input_sentence": True,
-            "train_extremely_large_corpus": False,
-            "split_by_whitespace": True,
+            "max_sentence_length": 8 * LONGEST_LINE,
+            "num_threads": TRAINING_THREADS,
             "minloglevel": 2,
         }
-        try:
-            sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(seen), **options)
-        except RuntimeError as error:
-            if not seen.count:
-                raise TokenizerError("a tokenizer cannot be trained: there is no text") from error
-            most = _most_pieces(str(error))
-            if most is None:
-                raise TokenizerError(f"a tokenizer cannot be trained: {error}") from error
-            return cls._smaller(lines, most, kind, normalization, byte_fallback, threads, error)
-        return cls(model.getvalue(), kind, normalization)
+        for share in (1.0, 0.9, 0.7, 0.5):  # SentencePiece counts a little differently; with byte fallback, give way
+            coverage = _coverage(alphabet, int(share * room / 2)) if byte_fallback else 1.0
+            model = io.BytesIO()
+            try:
+                sentencepiece.SentencePieceTrainer.train(
+                    sentence_iterator=iter(sample), model_writer=model, character_coverage=coverage, **options
+                )
+                return cls(model.getvalue(), kind, normalization)
+            except RuntimeError as error:
+                failure = error
+                if "required_chars" not in str(error):
+                    break
+        raise TokenizerError(f"SentencePiece cannot learn from this text: {failure}") from failure
 
     @classmethod
-    def _smaller(
-        cls,
-        lines: Iterable[str | None],
-        most: int,
-        kind: str,
-        normalization: str,
-        fallback: bool,
-        threads: int,
-        error: Exception,
-    ) -> Tokenizer:
-        if iter(lines) is lines:
-            raise TokenizerError(f"a tokenizer cannot be trained: {error}") from error
-        return cls.train(
-            lines, vocab_size=most + 1, kind=kind, normalization=normalization, byte_fallback=fallback, threads=threads
-        )
-
-    @classmethod
-    def load(cls, path: str | Path, config: dict[str, Any]) -> Tokenizer:
-        """Read a `.model` file, with what :meth:`config` said of it.
+    def load(cls, path: str | Path, config: dict[str, Any] | None = None) -> Tokenizer:
+        """Read a `.model` file, with what :meth:`config` said of it (nothing: unigram, identity).
 
         Raises:
-            TokenizerError: missing, damaged, or not one of ours.
+            TokenizerError: missing, damaged, or with other control ids than ours.
         """
+        config = config or {"kind": "unigram", "normalization": "identity"}
         try:
             made = cls(Path(path).read_bytes(), str(config["kind"]), str(config["normalization"]))
         except (OSError, RuntimeError, KeyError) as error:
             raise TokenizerError(f"{path}: cannot be read as a tokenizer: {error}") from error
-        if (made.eos_id, made.unk_id) != (0, 1):
+        if made.eos_id != 0 or made.unk_id != 1:
             raise TokenizerError(
-                f"{path}: `</s>` must be 0 and `<unk>` 1, but they are {made.eos_id} and {made.unk_id}"
+                f"{path}: `</s>` must be 0 and `<unk>` 1, but they are {made.eos_id} and {made.unk_id}",
+                hint="a tokenizer of pellucid's own making has them so",
             )
         return made
 
     def save(self, path: str | Path) -> None:
-        """Write the `.model` file (SentencePiece's own format)."""
+        """Write the `.model` file (SentencePiece's own format); keep :meth:`config` beside it."""
         Path(path).write_bytes(self._model)
 
     def config(self) -> dict[str, Any]:
@@ -146,82 +175,140 @@ class Tokenizer:
     def model_bytes(self) -> bytes:
         return self._model
 
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides how text is cut."""
+        return hashlib.sha256(self._model + repr(sorted(self.config().items())).encode()).hexdigest()
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, with no end mark."""
-        return list(self._sp.encode(_written(text, self._normalization)))
+        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
         """:meth:`encode` for many texts, on several threads."""
         if not texts:
             return []
-        return list(self._sp.encode([_written(t, self._normalization) for t in texts], num_threads=max(1, threads)))
+        written = [escape(normalize(text, self._normalization)) for text in texts]
+        try:
+            return list(self._sp.encode(written, num_threads=max(1, threads)))
+        except (RuntimeError, UnicodeEncodeError):
+            # Half a surrogate pair is no character and has no UTF-8; it can only come through Python or JSON.
+            whole = [_SURROGATE.sub("\ufffd", text) for text in written]
+            return list(self._sp.encode(whole, num_threads=max(1, threads)))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`; end marks and padding are passed over, `<unk>` becomes U+2047 between spaces."""
-        return _unescape(self._sp.decode([i for i in map(int, ids) if i not in (self.eos_id, self.pad_id)]))
+        """The text of `ids`; end marks and padding are passed over, `<unk>` becomes U+2047."""
+        kept = [i for i in map(int, ids) if i != self.eos_id and i != self.pad_id]
+        text = str(self._sp.decode(kept))
+        if self._kind == "word" and kept and kept[0] == self.unk_id:
+            text = text[1:]  # the space that stands before every word but the first
+        return unescape(text)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces as SentencePiece writes them, U+2581 for a space."""
-        return ["<pad>" if i == self.pad_id else self._sp.id_to_piece(i) for i in map(int, ids)]
+        return ["<pad>" if i == self.pad_id else str(self._sp.id_to_piece(i)) for i in map(int, ids)]
 
-    def explain(self, text: str) -> list[tuple[str, int]]:
-        """The pieces of `text` with their ids, for people to look at."""
+    def explain(self, text: str) -> list[Piece]:
+        """The pieces of `text` with ids and kinds, for people to look at."""
         ids = self.encode(text)
-        return list(zip(self.pieces(ids), ids, strict=True))
+        return [Piece(piece, i, self._kind_of(i)) for piece, i in zip(self.pieces(ids), ids, strict=True)]
+
+    def _kind_of(self, i: int) -> Literal["piece", "byte", "unknown"]:
+        return "unknown" if i == self.unk_id else "byte" if self._sp.is_byte(i) else "piece"
 
 
-class _Seen:
-    """Lines as the trainer is given them; counts them."""
-
-    def __init__(self, lines: Iterable[str | None], normalization: str) -> None:
-        self.lines, self.normalization, self.count = lines, normalization, 0
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self.lines:
-            if line and line.strip():
-                self.count += 1
-                yield _written(line, self.normalization)
+def escape(text: str) -> str:
+    """`text` without the characters that SentencePiece keeps for itself; :func:`unescape` undoes it exactly."""
+    return _ESCAPED.sub(lambda found: _CODES[found[0]], text) if _ESCAPED.search(text) else text
 
 
-def _written(text: str, normalization: str) -> str:
-    if normalization == "nfc":
-        text = unicodedata.normalize("NFC", text)
-    elif normalization == "nfkc":
-        text = unicodedata.normalize("NFKC", text)
-    return _escape(text)
+def unescape(text: str) -> str:
+    """The text that :func:`escape` was given. An escape character without its digit stays."""
+    return _CODE.sub(lambda found: _CHARACTERS[found[0]], text) if ESCAPE in text else text
 
 
-def _escape(text: str) -> str:
-    return text.replace(ESCAPE, ESCAPE + "0").replace(SPACE, ESCAPE + "1").replace("\0", ESCAPE + "2")
-
-
-def _unescape(text: str) -> str:
-    if ESCAPE not in text:
+def normalize(text: str, normalization: str) -> str:
+    """`text` in the Unicode normal form nfc or nfkc, or (identity) as it is."""
+    if normalization == "identity" or text.isascii():
         return text
-    return text.replace(ESCAPE + "2", "\0").replace(ESCAPE + "1", SPACE).replace(ESCAPE + "0", ESCAPE)
+    return unicodedata.normalize("NFC" if normalization == "nfc" else "NFKC", text)
 
 
-def _most_pieces(message: str) -> int | None:
-    """The largest vocabulary that SentencePiece says this text can give, from its error message."""
-    for marker in ("<= ", "smaller than "):
-        _, found, rest = message.rpartition(marker)
-        digits = "".join(c for c in rest.split(".")[0] if c.isdigit())
-        if found and digits:
-            return int(digits)
-    return None
+def _prepared(lines: Iterable[str | None], normalization: str) -> Iterator[str]:
+    """Lines as learning takes them: stripped as the store strips them, none empty, none over-long."""
+    for line in lines:
+        text = escape(normalize(line.strip(), normalization)) if line else ""
+        while len(text) > LONGEST_LINE:
+            cut = text.rfind(" ", 1, LONGEST_LINE)
+            cut = cut if cut > 0 else LONGEST_LINE
+            yield text[:cut]
+            text = text[cut:].lstrip(" ")
+        if text:
+            yield text
+
+
+def _sample(lines: Iterable[str], most: int = TRAINING_CHARACTERS) -> list[str]:
+    """Lines of `most` characters at most, evenly chosen, in one reading and flat memory.
+
+    Each line has a pseudo-random rank that depends on its number alone. Whenever the kept lines grow past `most`, the
+    half with the higher ranks goes, and so does every later line of such a rank.
+    """
+    kept: list[tuple[int, str]] = []
+    limit, characters = 1 << 64, 0
+    for number, text in enumerate(lines):
+        rank = _mixed(number)
+        if rank < limit:
+            kept.append((rank, text))
+            characters += len(text)
+            while characters > most and len(kept) > 1:
+                limit //= 2
+                kept = [(r, t) for r, t in kept if r < limit]
+                characters = sum(len(t) for _, t in kept)
+    return [text for _, text in kept]
+
+
+def _mixed(number: int) -> int:
+    """splitmix64 (Steele, Lea and Flood 2014): 64 bits that look random, from a counter."""
+    mask = (1 << 64) - 1
+    z = (number + 1) * 0x9E3779B97F4A7C15 & mask
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+    return z ^ z >> 31
+
+
+def _coverage(alphabet: Counter[str], most: int) -> float:
+    """The share of running characters that get pieces of their own, with byte fallback for the others.
+
+    All of a small alphabet; of a large one (Chinese) those that are not rare, and never so many that there is no room
+    for longer pieces.
+    """
+    counts = sorted(alphabet.values(), reverse=True)
+    wanted = len(counts) if len(counts) <= SMALL_ALPHABET else sum(1 for count in counts if count >= RARE)
+    wanted = max(1, min(wanted, most))
+    if wanted >= len(counts):
+        return 1.0
+    return max(1e-6, (sum(counts[:wanted]) - 0.5) / sum(counts))
 
 
 def choose_vocab_size(corpus: Corpus, config: DataConfig) -> int:
-    """A vocabulary for the size of the data: about one piece for every 70 running words of the two sides together.
+    """A vocabulary for the size of the data: 64 times the cube root of its characters, plus its alphabet.
 
-    At 29,000 captions this gives 10,000, at 8,000 short sentences 2,000, at a million sentences 32,000 (the paper's
-    37,000 were for 4.5 million).
+    With a joint vocabulary this gives about 4,500 pieces for 8,000 short sentences, 10,000 for Multi30k's 29,000
+    captions, 20,000 for 160,000 subtitles and at most 32,000 (the paper's 37,000 were for 4.5 million sentences).
+    `char` and `word` take every character or word there is, up to the same 32,000. Only as much is read as decides.
     """
-    characters = pairs = 0
+    characters = 0
+    items: set[str] = set()
     for pair in corpus:
         if why_dropped(pair) is None:
-            pairs += 1
-            characters += len(pair.source or "") + len(pair.target or "")
-    words = characters / 5.5
-    wanted = words / 70 if config.joint else words / 100
-    return int(min(32_000, max(1_000, round(wanted, -3))))
+            for text in (pair.source or "", pair.target or ""):
+                characters += len(text)
+                items.update(text.split(" ") if config.tokenizer == "word" else text)
+        if characters > (LARGEST_CHOSEN / 64) ** 3 * (1 if config.joint else 2) or len(items) >= LARGEST_CHOSEN:
+            return LARGEST_CHOSEN
+    fixed = 3 + BYTES * (config.byte_fallback and config.tokenizer != "word")
+    if config.tokenizer in ("char", "word"):
+        # One more than there are items: SentencePiece has the bare space as a piece too.
+        return min(LARGEST_CHOSEN, fixed + len(items) + 1)
+    wanted = 64 * (characters if config.joint else characters / 2) ** (1 / 3) + len(items)
+    wanted = max(wanted, fixed + 2 * min(len(items), 4 * SMALL_ALPHABET) + SMALL_ALPHABET)
+    return min(LARGEST_CHOSEN, 8 * round(wanted / 8))

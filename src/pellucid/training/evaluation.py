@@ -114,14 +114,14 @@ def paired_bootstrap(
         n_samples=samples,
     )
     _, results = test()
-    names = [name for name, _ in systems]
-    return {
-        metric: [
-            {"name": name, "score": r.score, "mean": r.mean, "ci": r.ci, "p_value": r.p_value}
-            for name, r in zip(names, results[metric], strict=True)
-        ]
-        for metric in ("BLEU", "chrF2++")
-    }
+    compared: dict[str, list[dict[str, Any]]] = {}
+    for metric in ("BLEU", "chrF2++"):
+        entries = compared.setdefault(metric, [])
+        for (name, _), result in zip(systems, results[metric], strict=True):
+            if not isinstance(result, str):
+                values = {"score": result.score, "mean": result.mean, "ci": result.ci, "p_value": result.p_value}
+                entries.append({"name": name, **values})
+    return compared
 
 
 def exact_matches(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> int:

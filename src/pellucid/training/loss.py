@@ -102,7 +102,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return loss, plain
 
     @staticmethod
-    def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, d_loss: Tensor, _: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         d_hidden, d_weight = ctx.saved_tensors
         return (
             None if d_hidden is None else d_hidden * d_loss.to(d_hidden.dtype),

@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-import pellucid
 from pellucid.checkpoint import LoadedModel, average_weights, save_model, write_atomically
 from pellucid.config import RunConfig, TransformerConfig
 from pellucid.data.corpus import Corpus, split_valid, why_dropped
@@ -28,6 +27,7 @@ from pellucid.model.transformer import Transformer
 from pellucid.training.records import Finished, Prepared, Preparing, Record, Saved, Validation
 from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer, ValidationSet
+from pellucid.version import __version__
 
 PAPER_WARMUP = 4000
 MAY_CHANGE = {
@@ -340,7 +340,7 @@ def _describe(
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "inputs": {name: [str(f) for f in files] for name, files in inputs.items()},
         "fingerprints": {"train": corpus.fingerprint(), "valid": valid.fingerprint()},
-        "versions": {"pellucid": pellucid.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": {"pellucid": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "machine": {"threads": threads, "device": str(device), "system": platform.platform()},
     }
 
@@ -386,7 +386,7 @@ class _Card:
             f"# Translator {data.source_language or 'source'} → {data.target_language or 'target'}",
             "",
             f"An encoder-decoder Transformer (preset {self.config.preset}, {self.parameters:,} parameters), trained with "
-            f"pellucid {pellucid.__version__} on {self.pairs:,} sentence pairs (seed {training.seed}).",
+            f"pellucid {__version__} on {self.pairs:,} sentence pairs (seed {training.seed}).",
             "",
         ]
         if self.updates:

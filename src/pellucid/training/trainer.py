@@ -29,7 +29,7 @@ from torch import Tensor
 
 from pellucid.checkpoint import LoadedModel, set_weights, weights_of
 from pellucid.config import SearchConfig, TrainingConfig
-from pellucid.data.batching import Batch, EpochPlan, make_batch, plan_epoch
+from pellucid.data.batching import Batch, EpochPlan, make_batch, plan_epoch, useful_share
 from pellucid.data.store import PairStore
 from pellucid.errors import TrainingError
 from pellucid.training.evaluation import corpus_scores
@@ -151,9 +151,9 @@ class Trainer:
         """
         config = self.config
         epoch = self._epoch(self.position.epoch)
-        shapes = [self._shape(epoch[k]) for k in range(min(len(epoch), 2000))]
-        cells = [rows * (source + target) for rows, source, target in shapes]
-        largest, usual = int(np.argmax(cells)), int(np.argsort(cells)[len(cells) // 2])
+        shapes = epoch.shapes(self.store.source_lengths, self.store.target_lengths)  # (batches, 3)
+        cells = shapes[:, 0] * (shapes[:, 1] + shapes[:, 2])
+        largest, usual = int(cells.argmax()), int(cells.argsort()[len(cells) // 2])
         with self._undisturbed():
             try:
                 self._gradients(self._batch(epoch[largest]))
@@ -187,7 +187,7 @@ class Trainer:
             updates_planned=planned,
             seconds_to_end=to_end,
             peak_memory_bytes=self._peak_memory(),
-            largest_batch=shapes[largest],
+            largest_batch=(int(shapes[largest, 0]), int(shapes[largest, 1]), int(shapes[largest, 2])),
         )
 
     def batches_per_epoch(self) -> int:
@@ -195,10 +195,7 @@ class Trainer:
 
     def useful_share(self) -> float:
         """Share of an epoch's padded cells, both sides together, that hold a token."""
-        epoch = self._epoch(0)
-        shapes = [self._shape(epoch[k]) for k in range(len(epoch))]
-        cells = sum(rows * (source + target) for rows, source, target in shapes)
-        return float(self.store.source_lengths.sum() + self.store.target_lengths.sum()) / cells
+        return useful_share(self._epoch(0), self.store.source_lengths, self.store.target_lengths)
 
     def _epoch(self, number: int) -> EpochPlan:
         config = self.config
@@ -213,10 +210,6 @@ class Trainer:
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - started
-
-    def _shape(self, indices: np.ndarray) -> tuple[int, int, int]:
-        lengths = self.store.source_lengths[indices].max(), self.store.target_lengths[indices].max()
-        return len(indices), int(lengths[0]), int(lengths[1])
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
@@ -388,7 +381,7 @@ class Trainer:
 
     def _gradients(self, batch: Batch) -> tuple[float, float]:
         loss, plain = self._loss(batch, self.config.label_smoothing)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return float(loss.detach()), float(plain)
 
     def _autocast(self) -> AbstractContextManager[Any]:

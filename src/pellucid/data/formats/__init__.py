@@ -1,1 +1,1 @@
-"""One file a format. `registry.py` finds the reader for a file name; a new format is one file and one line there."""
+"""One file a format. A module that registers a reader for its suffixes is all that a new format needs."""

@@ -1,8 +1,10 @@
 """Text files as lines. The same reader serves training, translating and scoring.
 
-A line ends at the byte 0A and nowhere else: not at U+2028, U+0085, a form feed or a lone carriage return, which text
-may contain. One carriage return before the end of a line and a byte order mark at the start of a file are dropped.
-Everything is strict UTF-8; nothing is replaced silently.
+A line ends at the byte 0A and nowhere else: not at U+2028, U+0085, a form feed or a lone carriage return, all of which
+text may contain. (Python's text mode and `str.splitlines` do split there, and every later pair would be misaligned.)
+One carriage return before the end of a line and a byte order mark at the start of a file are dropped, so that a file
+from Windows equals its twin from elsewhere. Everything is strict UTF-8, whatever the locale; nothing is replaced
+silently.
 """
 
 from __future__ import annotations
@@ -11,23 +13,27 @@ import gzip
 import io
 import lzma
 import sys
+import zlib
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 
 from pellucid.errors import DataError, EncodingError
 
 BOM = b"\xef\xbb\xbf"
+COMPRESSED = (".gz", ".xz")
+BUFFER = 1 << 18
 
 
 class Line(NamedTuple):
-    """`number` counts from 1; `text` is None where the bytes are not UTF-8 and bad lines are skipped."""
+    """`number` counts from 1. Where the bytes are not UTF-8 and bad lines are skipped, `text` is None and `error` set."""
 
     number: int
     text: str | None
+    error: EncodingError | None = None
 
 
 def open_bytes(path: str) -> BinaryIO:
-    """Open a file, decompressed by its suffix (.gz, .xz); "-" is standard input.
+    """Open a file for reading, decompressed by its suffix (.gz, .xz); "-" is standard input.
 
     Raises:
         DataError: it cannot be opened.
@@ -36,53 +42,68 @@ def open_bytes(path: str) -> BinaryIO:
         return sys.stdin.buffer
     try:
         if path.endswith(".gz"):
-            return cast(BinaryIO, gzip.open(path, "rb"))
+            return io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")), BUFFER)
         if path.endswith(".xz"):
-            return cast(BinaryIO, lzma.open(path, "rb"))
-        return open(path, "rb")  # noqa: SIM115: the caller closes it
+            return io.BufferedReader(cast(io.RawIOBase, lzma.open(path, "rb")), BUFFER)
+        return open(path, "rb", buffering=BUFFER)  # noqa: SIM115: the caller closes it
     except OSError as error:
         raise DataError(f"cannot be opened: {error.strerror or error}", file=path) from error
 
 
-def read_lines(path: str, *, skip_bad: bool = False) -> Iterator[Line]:
-    """The lines of `path`, one after the other.
+def raw_lines(path: str) -> Iterator[bytes]:
+    """The lines of `path` as bytes without line end and byte order mark; flat memory, no decoding.
 
     Raises:
-        EncodingError: bytes that are not UTF-8, unless `skip_bad`: such a line then has no text.
         DataError: the file cannot be read (missing, or a damaged archive).
     """
     file = open_bytes(path)
+    number = 0
     try:
-        yield from decode_lines(file, path, skip_bad=skip_bad)
+        while True:
+            try:
+                raw = file.readline()
+            except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+                raise DataError(
+                    f"cannot be read after line {number:,}: {error}", file=path, hint="is the file complete?"
+                ) from error
+            if number == 0 and raw.startswith(BOM):
+                raw = raw[len(BOM) :]
+            if not raw:
+                return
+            number += 1
+            if raw.endswith(b"\n"):
+                raw = raw[:-1]
+            yield raw[:-1] if raw.endswith(b"\r") else raw
     finally:
         if path != "-":
             file.close()
 
 
-def decode_lines(file: BinaryIO | io.BytesIO, name: str, *, skip_bad: bool = False) -> Iterator[Line]:
-    """As :func:`read_lines`, from an open file that errors call `name`."""
-    number = 0
-    while True:
-        try:
-            raw = file.readline()
-        except (OSError, EOFError, lzma.LZMAError) as error:
-            raise DataError(f"cannot be read after line {number}: {error}", file=name) from error
-        if not raw:
-            return
-        number += 1
-        if number == 1 and raw.startswith(BOM):
-            raw = raw[len(BOM) :]
-        raw = raw[:-1] if raw.endswith(b"\n") else raw
-        raw = raw[:-1] if raw.endswith(b"\r") else raw
+def read_lines(path: str, *, skip_bad: bool = False) -> Iterator[Line]:
+    """The lines of `path`, one after the other. A last line without a line end counts.
+
+    Raises:
+        EncodingError: bytes that are not UTF-8, unless `skip_bad`: such a line is yielded with no text.
+        DataError: the file cannot be read (missing, or a damaged archive).
+    """
+    for number, raw in enumerate(raw_lines(path), 1):
         try:
             yield Line(number, raw.decode("utf-8"))
         except UnicodeDecodeError as error:
+            bad = _encoding_error(raw, error, path, number)
             if not skip_bad:
-                raise EncodingError(
-                    f"is not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}",
-                    file=name,
-                    line=number,
-                    byte=error.start,
-                    hint="convert the file (iconv -f LATIN1 -t UTF-8), or drop such lines with --skip-bad",
-                ) from None
-            yield Line(number, None)
+                raise bad from None
+            yield Line(number, None, bad)
+
+
+def _encoding_error(raw: bytes, error: UnicodeDecodeError, path: str, number: int) -> EncodingError:
+    wide = number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return EncodingError(
+        f"must be UTF-8, but byte {error.start} of the line (from 0) is 0x{raw[error.start]:02x} ({error.reason})",
+        file=path,
+        line=number,
+        byte=error.start,
+        hint="the file looks like UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW"
+        if wide
+        else "convert the file (if it is Latin-1: iconv -f LATIN1 -t UTF-8 OLD > NEW), or drop such lines: --skip-bad",
+    )

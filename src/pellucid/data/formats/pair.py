@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class SentencePair(NamedTuple):
-    """A source text, its translation, and where they stand. A side is None where its bytes were bad and skipped."""
+    """A text, its translation, and where they stand (`line` from 1).
+
+    A side is None where its bytes were not UTF-8 and bad lines are skipped; such a pair is counted and dropped.
+    """
 
     source: str | None
     target: str | None

@@ -1,6 +1,7 @@
 """Tab-separated pairs. A tab separates, a line ends; quotes, NA, null and numbers are ordinary text.
 
-(A reader for CSV would let one quotation mark at the start of a field swallow the following lines.)
+TSV is not CSV: a reader for CSV would let one quotation mark at the start of a field swallow the lines that follow,
+and one for tables would read `NA` as nothing and `007` as 7.
 """
 
 from __future__ import annotations
@@ -10,33 +11,38 @@ from collections.abc import Iterator
 from pellucid.config import DataConfig
 from pellucid.data.formats.lines import read_lines
 from pellucid.data.formats.pair import SentencePair
+from pellucid.data.formats.registry import register
 from pellucid.errors import DataError
 
 
+@register(".tsv")
 def read_tsv(path: str, config: DataConfig) -> Iterator[SentencePair]:
-    """Pairs from two columns, or from `config.columns` of three and more.
+    """Pairs from two columns, or from `config.columns` of more. An empty line is a pair with two empty sides.
 
     Raises:
         DataError: a line with another number of columns.
+        EncodingError: bytes that are not UTF-8, unless `config.skip_bad`.
     """
-    for number, text in read_lines(path, skip_bad=config.skip_bad):
+    source, target = config.columns or (1, 2)
+    for number, text, _ in read_lines(path, skip_bad=config.skip_bad):
         if text is None:
             yield SentencePair(None, None, path, number)
             continue
         fields = text.split("\t")
-        if config.columns is None:
-            if len(fields) != 2:
-                raise DataError(
-                    f"must have 2 columns, source and target, but has {len(fields)}",
-                    file=path,
-                    line=number,
-                    hint="say which columns: --columns 1,2"
-                    if len(fields) > 2
-                    else "separate source and target by one tab",
-                )
-            yield SentencePair(fields[0], fields[1], path, number)
-            continue
-        source, target = config.columns
-        if len(fields) < max(source, target):
-            raise DataError(f"must have column {max(source, target)}, but has {len(fields)}", file=path, line=number)
-        yield SentencePair(fields[source - 1], fields[target - 1], path, number)
+        if text and (len(fields) != 2 if config.columns is None else len(fields) < max(source, target)):
+            raise _wrong_columns(len(fields), config, path, number)
+        yield (
+            SentencePair(fields[source - 1], fields[target - 1], path, number)
+            if text
+            else SentencePair("", "", path, number)
+        )
+
+
+def _wrong_columns(found: int, config: DataConfig, path: str, number: int) -> DataError:
+    if config.columns is None:
+        wanted = "2 columns, source and target, separated by a tab"
+        hint = f"say which columns: --columns 1,{found}" if found > 2 else "separate source and target by one tab"
+    else:
+        wanted = f"at least {max(config.columns)} columns (--columns {','.join(map(str, config.columns))})"
+        hint = "columns are counted from 1 and separated by a tab"
+    return DataError(f"a line must have {wanted}, but this has {found}", file=path, line=number, hint=hint)

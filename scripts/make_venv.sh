@@ -1,0 +1,26 @@
+#!/bin/sh
+# Make the virtual environment $1 with the versions of requirements.lock and this package in it.
+# PYTHON=... chooses the interpreter; otherwise the first that runs and is 3.11 or newer.
+set -eu
+venv=$1
+ok() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null; }
+if [ ! -x "$venv/bin/python" ]; then
+    for python in ${PYTHON:-} python3.11 python3.12 python3.13 python3 python; do
+        if ok "$python"; then
+            echo "making $venv with $("$python" --version)"
+            "$python" -m venv "$venv"
+            break
+        fi
+    done
+fi
+if [ ! -x "$venv/bin/python" ]; then
+    echo "error: Python 3.11 or newer is needed, and none was found" >&2
+    echo "hint: make setup PYTHON=/path/to/python3.11" >&2
+    exit 1
+fi
+pip="$venv/bin/python -m pip --disable-pip-version-check"
+# torch by itself first: what asks for `torch` later then finds it there, and fetches no other build of it.
+$pip install --quiet "$(grep '^torch==' requirements.lock)"
+$pip install --quiet --requirement requirements.lock
+$pip install --quiet --no-deps --no-build-isolation --editable .
+"$venv/bin/pellucid" --version

@@ -1,0 +1,72 @@
+"""What several verbs share: examples in help pages, search options, talk on stderr."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pellucid.config import SearchConfig
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def examples(*lines: str) -> str:
+    """An epilogue for `--help`, its lines kept as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def say(text: str) -> None:
+    """Talk goes to stderr; stdout is for results."""
+    click.echo(text, err=True)
+
+
+def search_options(function: F) -> F:
+    """Options of :class:`~pellucid.config.SearchConfig`; what is not given comes from the model."""
+    for option in reversed(
+        [
+            click.option(
+                "--beam-size", type=click.IntRange(1), help="Hypotheses kept at each step; 1 is greedy. [model's]"
+            ),
+            click.option("--length-penalty", type=click.FloatRange(0), help="alpha of ((5+|Y|)/6)^alpha. [model's]"),
+            click.option("--max-length", type=click.IntRange(0), help="Most pieces; 0: the source's length + 50."),
+            click.option("--min-length", type=click.IntRange(0), help="Fewest pieces before the end mark."),
+            click.option("--no-repeat-ngram", type=click.IntRange(0), help="No run of so many pieces comes twice."),
+            click.option("--batch-tokens", type=click.IntRange(1), help="Padded source tokens of one batch."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def machine_options(function: F) -> F:
+    """Where and with how many threads."""
+    threads = click.option("--threads", type=click.IntRange(0), default=0, help="CPU threads; 0: all that it may use.")
+    device = click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
+    return device(threads(function))
+
+
+def search_config(defaults: SearchConfig, given: dict[str, Any]) -> SearchConfig:
+    """`defaults` with the options that were given (those that are not None)."""
+    names = {field.name for field in dataclasses.fields(defaults)}
+    return dataclasses.replace(defaults, **{k: v for k, v in given.items() if k in names and v is not None})
+
+
+def input_lines(path: str, *, skip_bad: bool = False) -> Iterator[str]:
+    """The lines of a file or of standard input; a bad line that is skipped becomes an empty one, with a note."""
+    from pellucid.data.formats.lines import read_lines
+
+    for line in read_lines(path, skip_bad=skip_bad):
+        if line.error is not None:
+            say(f"note: {line.error}; treated as empty")
+        yield line.text or ""
+
+
+def write_line(text: str) -> None:
+    """One line of result, at once. A line separator inside would make two of it."""
+    sys.stdout.write(text.replace("\n", " ") + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,49 @@
+"""`pellucid`: the group of verbs, each loaded only when it is called."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from pellucid.version import __version__
+
+VERBS = {
+    "demo": "Train a small translator in two minutes and look into it.",
+    "train": "Make a translator from sentence pairs.",
+    "translate": "Translate lines: one out for one in.",
+    "score": "Say how probable given translations are.",
+    "evaluate": "BLEU and chrF against references; compare two models.",
+    "average": "Average the weights of several checkpoints.",
+    "plot": "Draw the curves of a training run as SVG.",
+    "doctor": "Look at this machine and installation; say what is missing.",
+    "completion": "Print the script that makes a shell complete `pellucid`.",
+}
+"""The verbs in the order of the help page, with what they do: known without loading them."""
+
+
+class Verbs(click.Group):
+    """A click group whose commands live in modules of the same name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"pellucid.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="`pellucid VERB --help` has examples.",
+)
+@click.version_option(__version__, prog_name="pellucid", message="%(prog)s %(version)s")
+def cli() -> None:
+    """The Transformer of "Attention Is All You Need": train a translator on your own pairs, translate, look inside."""

@@ -1,0 +1,124 @@
+"""`pellucid translate`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from pellucid.cli.common import (
+    examples,
+    input_lines,
+    machine_options,
+    say,
+    search_config,
+    search_options,
+    write_line,
+)
+
+
+@click.command(
+    "translate",
+    epilog=examples(
+        "pellucid translate model < input.txt > output.txt",
+        "echo 'Good morning.' | pellucid translate model",
+        "pellucid translate model input.txt --beam-size 1",
+        "pellucid translate model input.txt --n-best 3 --json",
+        "pellucid translate model input.txt --sample --temperature 0.8 --top-k 20",
+    ),
+)
+@click.argument("model", metavar="MODEL")
+@click.argument("file", default="-", metavar="[FILE]")
+@search_options
+@click.option("--n-best", type=click.IntRange(1), help="Print so many translations, best first: N lines a line in. [1]")
+@click.option("--prefix", metavar="TEXT", help="What every translation must begin with; @FILE: one a line.")
+@click.option("--sample", is_flag=True, default=None, help="Draw at random rather than search.")
+@click.option("--temperature", type=click.FloatRange(0, min_open=True), help="Below 1: closer to the likeliest. [1]")
+@click.option("--top-k", type=click.IntRange(0), help="Draw from the likeliest k pieces. [all]")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Draw from the likeliest that reach p. [1]")
+@click.option("--seed", type=int, help="Seed of drawing. [1]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scores, pieces, flags.")
+@click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
+@machine_options
+@click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
+def command(
+    model: str,
+    file: str,
+    n_best: int | None,
+    prefix: str | None,
+    as_json: bool,
+    skip_bad: bool,
+    device: str,
+    threads: int,
+    verbose: bool,
+    **given: Any,
+) -> None:
+    """Translate lines: one out for one in, in order, whatever is in them.
+
+    Reads FILE or standard input; writes standard output as it goes. MODEL is a folder that `pellucid train` made.
+    """
+    import dataclasses
+    import time
+
+    from pellucid.translator import Translator
+
+    translator = Translator.load(model, device=device, threads=threads)
+    defaults = translator.loaded.search
+    if n_best is not None and given["beam_size"] is None and not given["sample"]:
+        defaults = dataclasses.replace(defaults, beam_size=max(defaults.beam_size, n_best), n_best=n_best)
+    config = search_config(defaults, {**given, "n_best": n_best})
+    started, lines = time.perf_counter(), 0
+    split: list[int] = []
+    truncated: list[int] = []
+    unknown: list[int] = []
+    flagged = {"split": split, "truncated": truncated, "unknown": unknown}
+    window = 1 if file == "-" and sys.stdin.isatty() else 1024
+    texts = input_lines(file, skip_bad=skip_bad)
+    for lines, translation in enumerate(
+        translator.stream(texts, config, prefixes=_prefixes(prefix), window=window), start=1
+    ):
+        if as_json:
+            write_line(json.dumps(dataclasses.asdict(translation), ensure_ascii=False))
+        elif config.n_best == 1:
+            write_line(translation.text)
+        else:
+            texts_out = [a.text for a in translation.alternatives]
+            # As many lines a line in as were asked for: whoever reads them can count.
+            for text in (texts_out + [""] * config.n_best)[: config.n_best]:
+                write_line(text)
+        for flag, numbers in flagged.items():
+            if flag in translation.flags:
+                numbers.append(lines)
+    notes = {
+        "split": "were longer than anything the model has learnt from, and were translated in parts",
+        "truncated": "reached the greatest length before an end",
+        "unknown": "have characters that the model does not know",
+    }
+    for flag, numbers in flagged.items():
+        if numbers:
+            shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
+            say(f"note: {len(numbers)} lines {notes[flag]}: {shown}")
+    if verbose:
+        seconds = time.perf_counter() - started
+        say(f"{lines:,} lines in {seconds:.1f} s ({lines / max(seconds, 1e-9):.1f} a second)")
+
+
+def _prefixes(prefix: str | None) -> Iterator[str] | None:
+    if prefix is None:
+        return None
+    if prefix.startswith("@"):
+        return _then_nothing(input_lines(prefix[1:]))
+    return _forever(prefix)
+
+
+def _forever(text: str) -> Iterator[str]:
+    while True:
+        yield text
+
+
+def _then_nothing(lines: Iterator[str]) -> Iterator[str]:
+    yield from lines
+    yield from _forever("")
