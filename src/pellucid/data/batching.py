@@ -15,7 +15,7 @@ import numpy as np
 from pellucid.data.store import PairStore
 
 POOL_BATCHES = 128
-"""Batches of one pool. More would sort better and shuffle less."""
+"""Batches of one pool, at least. More would sort better and shuffle less."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def plan_epoch(src_lengths: np.ndarray, tgt_lengths: np.ndarray, batch_tokens: i
     order = np.arange(pairs, dtype=np.int32 if pairs < 1 << 31 else np.int64)
     random.shuffle(order)
     longer = np.maximum(src_lengths, tgt_lengths)
-    pool = max(1, int(POOL_BATCHES * batch_tokens / (longer.mean() if pairs else 1)))
+    pools = max(1, int(int(longer.sum(dtype=np.int64)) // (POOL_BATCHES * batch_tokens)))
+    pool = max(1, -(-pairs // pools))
     bounds = [0]
     for begin in range(0, pairs, pool):
         chosen = order[begin : begin + pool]

@@ -37,6 +37,8 @@ TRAINING_CHARACTERS = 20_000_000
 """Learning looks at about so many characters, chosen evenly; more costs minutes and gigabytes and changes little."""
 LONGEST_LINE = 8_000
 """Learning cuts longer lines; SentencePiece would leave them out."""
+LONGEST_WORD = 100
+"""Longer words are not learned as such: SentencePiece takes no piece of more than 512 bytes."""
 TRAINING_THREADS = 4
 """Always so many: a sum of floats depends on how it is shared out, and the pieces must not depend on the machine."""
 SMALL_ALPHABET = 256
@@ -100,7 +102,7 @@ class Tokenizer:
                 f"`vocab_size` must be above {fixed}{' with byte fallback' * byte_fallback}, but is {vocab_size}",
                 hint="leave data.vocab_size at 0 to have it chosen, or set data.byte_fallback to false",
             )
-        sample = _sample(_prepared(lines, normalization))
+        sample = _sample(_prepared(lines, kind, normalization))
         if not sample:
             raise TokenizerError("a tokenizer needs text to learn from, but there is none (or only empty lines)")
         room = vocab_size - fixed
@@ -126,23 +128,20 @@ class Tokenizer:
             "normalization_rule_name": "identity",
             "remove_extra_whitespaces": False,
             "byte_fallback": byte_fallback,
+            "character_coverage": 1.0,  # which characters get no piece is decided here, not there
             "max_sentence_length": 8 * LONGEST_LINE,
             "num_threads": TRAINING_THREADS,
             "minloglevel": 2,
         }
-        for share in (1.0, 0.9, 0.7, 0.5):  # SentencePiece counts a little differently; with byte fallback, give way
-            coverage = _coverage(alphabet, int(share * room / 2)) if byte_fallback else 1.0
-            model = io.BytesIO()
-            try:
-                sentencepiece.SentencePieceTrainer.train(
-                    sentence_iterator=iter(sample), model_writer=model, character_coverage=coverage, **options
-                )
-                return cls(model.getvalue(), kind, normalization)
-            except RuntimeError as error:
-                failure = error
-                if "required_chars" not in str(error):
-                    break
-        raise TokenizerError(f"SentencePiece cannot learn from this text: {failure}") from failure
+        left_to_bytes = _rare(alphabet, room // 2) if byte_fallback else {}
+        if left_to_bytes:
+            sample = [text.translate(left_to_bytes) for text in sample]
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sample), model_writer=model, **options)
+            return cls(model.getvalue(), kind, normalization)
+        except RuntimeError as error:
+            raise TokenizerError(f"SentencePiece cannot learn from this text: {error}") from error
 
     @classmethod
     def load(cls, path: str | Path, config: dict[str, Any] | None = None) -> Tokenizer:
@@ -190,7 +189,7 @@ class Tokenizer:
         written = [escape(normalize(text, self._normalization)) for text in texts]
         try:
             return list(self._sp.encode(written, num_threads=max(1, threads)))
-        except (RuntimeError, UnicodeEncodeError):
+        except (RuntimeError, TypeError, UnicodeEncodeError):
             # Half a surrogate pair is no character and has no UTF-8; it can only come through Python or JSON.
             whole = [_SURROGATE.sub("\ufffd", text) for text in written]
             return list(self._sp.encode(whole, num_threads=max(1, threads)))
@@ -233,10 +232,12 @@ def normalize(text: str, normalization: str) -> str:
     return unicodedata.normalize("NFC" if normalization == "nfc" else "NFKC", text)
 
 
-def _prepared(lines: Iterable[str | None], normalization: str) -> Iterator[str]:
+def _prepared(lines: Iterable[str | None], kind: str, normalization: str) -> Iterator[str]:
     """Lines as learning takes them: stripped as the store strips them, none empty, none over-long."""
     for line in lines:
         text = escape(normalize(line.strip(), normalization)) if line else ""
+        if kind == "word" and len(text) > LONGEST_WORD:
+            text = " ".join(word for word in text.split(" ") if len(word) <= LONGEST_WORD)
         while len(text) > LONGEST_LINE:
             cut = text.rfind(" ", 1, LONGEST_LINE)
             cut = cut if cut > 0 else LONGEST_LINE
@@ -275,18 +276,15 @@ def _mixed(number: int) -> int:
     return z ^ z >> 31
 
 
-def _coverage(alphabet: Counter[str], most: int) -> float:
-    """The share of running characters that get pieces of their own, with byte fallback for the others.
+def _rare(alphabet: Counter[str], most: int) -> dict[int, str]:
+    """The characters that are left to bytes, each with the space that stands for it while the others are learned.
 
-    All of a small alphabet; of a large one (Chinese) those that are not rare, and never so many that there is no room
-    for longer pieces.
+    None of a small alphabet; of a large one (Chinese) those that are rare; and in any case so many that at most `most`
+    stay, because longer pieces need room too.
     """
-    counts = sorted(alphabet.values(), reverse=True)
-    wanted = len(counts) if len(counts) <= SMALL_ALPHABET else sum(1 for count in counts if count >= RARE)
-    wanted = max(1, min(wanted, most))
-    if wanted >= len(counts):
-        return 1.0
-    return max(1e-6, (sum(counts[:wanted]) - 0.5) / sum(counts))
+    known = [c for c, n in alphabet.most_common() if n >= RARE or len(alphabet) <= SMALL_ALPHABET]
+    stay = {*known[: max(1, most)], " "}
+    return {ord(character): " " for character in alphabet if character not in stay}
 
 
 def choose_vocab_size(corpus: Corpus, config: DataConfig) -> int:

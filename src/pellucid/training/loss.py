@@ -70,12 +70,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden) if need_hidden else None
         d_weight = torch.zeros_like(weight, dtype=wide) if need_weight else None
         weight_sum = weight.sum(0, dtype=wide)  # (D)
+        w = weight.to(hidden.dtype)
         loss = torch.zeros((), dtype=wide, device=hidden.device)
         plain = torch.zeros((), dtype=wide, device=hidden.device)
         chunk = max(16, CHUNK_CELLS // vocab)
         for start in range(0, hidden.size(0), chunk):
             h, y = hidden[start : start + chunk], targets[start : start + chunk, None]
-            z = (h @ weight.t()).to(wide)  # (n, V)
+            z = (h @ w.t()).to(wide)  # (n, V)
             right = z.gather(1, y)
             top = z.amax(1, keepdim=True)
             p = z.sub_(top).exp_()
@@ -89,7 +90,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             p.scatter_add_(1, y, torch.full_like(right, smoothing - 1))
             p = p.to(hidden.dtype)
             if d_hidden is not None:
-                torch.mm(p, weight, out=d_hidden[start : start + chunk])
+                torch.mm(p, w, out=d_hidden[start : start + chunk])
             if d_weight is not None:
                 d_weight.addmm_(p.t(), h) if p.dtype == wide else d_weight.add_(p.t() @ h)
         if d_hidden is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import importlib.util
 import platform
 import shlex
 import signal
@@ -24,7 +26,7 @@ from pellucid.data.tokenizer import Tokenizer, choose_vocab_size
 from pellucid.errors import ConfigError, TrainingError
 from pellucid.machine import available_cores, available_memory
 from pellucid.model.transformer import Transformer
-from pellucid.training.records import Finished, Prepared, Preparing, Record, Saved, Validation
+from pellucid.training.records import Finished, Prepared, Preparing, Progress, Record, Saved, Validation
 from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer, ValidationSet
 from pellucid.version import __version__
@@ -102,6 +104,12 @@ def _train(
         valid_corpus.check_lengths()
     else:
         corpus, valid_corpus = split_valid(corpus, config.data.valid_pairs)
+    fingerprints = {"train": corpus.fingerprint(), "valid": valid_corpus.fingerprint()}
+    if resume and fingerprints != folder.read_run()["fingerprints"]:
+        raise TrainingError(
+            f"{', '.join(f for files in inputs.values() for f in files)}: is not the data that this run began with",
+            hint="put the old files back, or train into a new folder",
+        )
 
     # 2. cut into pieces
     device = choose_device(config.training.device)
@@ -149,8 +157,8 @@ def _train(
     else:
         folder.discard_after(-1)
         folder.cut_metrics(0)
-    write_atomically(folder.config_file, config.to_toml())
-    folder.write_run(_describe(inputs, corpus, valid_corpus, threads, device))
+    folder.write_run(_describe(inputs, fingerprints, threads, device))
+    write_atomically(folder.config_file, config.to_toml())  # last: a folder that has it can be resumed
 
     # 5. say what will happen
     tell(
@@ -175,12 +183,13 @@ def _train(
     tell(trainer.plan())
 
     # 6. train
-    card = _Card(config, report.kept, parameters)
-    with _stopped_by_signals(trainer):
+    card, board = _Card(config, report.kept, parameters), _TensorBoard(folder)
+    with _stopped_by_signals(trainer), contextlib.closing(board):
         for record in trainer.run():
             if isinstance(record, Finished):
                 _make_model(trainer, config, card)
             _write_metrics(folder, record)
+            board.write(record)
             if isinstance(record, Validation):
                 card.validation = record if record.is_best or card.validation is None else card.validation
             if isinstance(record, Saved) and trainer.position.best_update == record.update:
@@ -333,22 +342,51 @@ def choose_device(name: str) -> torch.device:
 
 
 def _describe(
-    inputs: dict[str, Sequence[str]], corpus: Corpus, valid: Corpus, threads: int, device: torch.device
+    inputs: dict[str, Sequence[str]], fingerprints: dict[str, str], threads: int, device: torch.device
 ) -> dict[str, Any]:
     return {
         "command": shlex.join(["pellucid", *sys.argv[1:]]),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "inputs": {name: [str(f) for f in files] for name, files in inputs.items()},
-        "fingerprints": {"train": corpus.fingerprint(), "valid": valid.fingerprint()},
+        "fingerprints": fingerprints,
         "versions": {"pellucid": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "machine": {"threads": threads, "device": str(device), "system": platform.platform()},
     }
 
 
+class _TensorBoard:
+    """Writes the same numbers for TensorBoard, if its extra is installed."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._writer: Any = None
+        if importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(folder.path / "tensorboard"))
+
+    def write(self, record: Record) -> None:
+        if self._writer is None:
+            return
+        if isinstance(record, Progress):
+            values = {"loss": record.loss, "rate": record.rate, "tokens per second": record.target_tokens_per_second}
+            where = "training"
+        elif isinstance(record, Validation):
+            values = {"loss": record.loss, "perplexity": record.perplexity}
+            values |= {} if record.bleu is None or record.chrf is None else {"BLEU": record.bleu, "chrF": record.chrf}
+            where = "validation"
+        else:
+            return
+        for name, value in values.items():
+            self._writer.add_scalar(f"{where}/{name}", value, record.update)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
 def _write_metrics(folder: RunFolder, record: Record) -> None:
-    if isinstance(record, (Saved, Preparing)):
-        return
-    folder.add_metrics({"record": type(record).__name__.lower(), **dataclasses.asdict(record)})
+    if not isinstance(record, Saved):
+        folder.add_metrics({"record": type(record).__name__.lower(), **dataclasses.asdict(record)})
 
 
 def _make_model(trainer: Trainer, config: RunConfig, card: _Card) -> None:

@@ -63,6 +63,7 @@ class RunFolder:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            self._lock.close()
             raise TrainingError(f"{self.model_directory}: another process is training here") from error
         self._metrics: IO[bytes] | None = None
 

@@ -65,9 +65,9 @@ def first_shifted_line(source: np.ndarray, target: np.ndarray) -> int:
     if not count:
         return 1
     short, long = np.log1p(source.astype(np.float32)), np.log1p(target.astype(np.float32))
-    usual = np.median(short) - np.median(long)
-    straight = np.abs(short - long[:count] - usual)
-    shifted = np.abs(short - long[surplus:] - usual)
+    straight, shifted = short - long[:count], short - long[surplus:]
+    usual = np.median(np.concatenate((straight, shifted)))  # about half of these are of true pairs
+    straight, shifted = np.abs(straight - usual), np.abs(shifted - usual)
     # cost[k]: the first k lines as they stand, the others shifted.
     cost = np.concatenate(([0.0], np.cumsum(straight - shifted, dtype=np.float64)))
     return int(np.argmin(cost)) + 1
