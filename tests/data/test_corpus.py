@@ -78,7 +78,7 @@ def test_columns_are_chosen_from_one(tsv):
     corpus = tsv("1\tcat\tKatze\tx\n2\tdog\tHund\n", DataConfig(columns=(2, 3)))
     assert sides(corpus) == [("cat", "Katze"), ("dog", "Hund")]
     assert sides(tsv("1\tcat\tKatze\n", DataConfig(columns=(3, 2)))) == [("Katze", "cat")]
-    with pytest.raises(DataError, match="at least 4 columns .--columns 1,4., but this has 3"):
+    with pytest.raises(DataError, match=r"at least 4 columns \(--columns 1,4\), but this has 3"):
         list(tsv("1\tcat\tKatze\n", DataConfig(columns=(1, 4))))
 
 
@@ -133,7 +133,7 @@ def test_a_windows_file_equals_its_twin(two_files):
 def test_different_lengths_stop_before_training_with_both_counts(two_files):
     corpus = two_files("a\nb\nc\nd\n", "A\nB\nC\n")
     for read in (corpus.check_lengths, lambda: list(corpus)):
-        with pytest.raises(AlignmentError, match="must have the same number of lines, but have 4 and 3; .*") as caught:
+        with pytest.raises(AlignmentError, match="must have the same number of lines, but have 4 and 3; ") as caught:
             read()
         assert "text.de" in (caught.value.hint or "")
 

@@ -102,7 +102,7 @@ def test_utf_8_is_strict(write, bad):
         texts(write(b"a" + bad))
 
 
-@pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress), (".GZ", gzip.compress)])
 def test_compressed_files_are_read_by_suffix(write, suffix, compress):
     path = write(compress(b"\xef\xbb\xbfone\r\ntw\xe2\x80\xa8o\r\n"), "text" + suffix)
     assert texts(path) == ["one", "tw\u2028o"]

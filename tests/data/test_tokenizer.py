@@ -180,10 +180,11 @@ def test_every_script_of_flores_comes_back():
             texts[path.name.partition(".")[0]] = file.read().split("\n")[:-1]
     scripts = {name.split("_")[1] for name in texts}
     assert len(scripts) >= 29
-    taught = [line for name in ("eng_Latn", "zho_Hans", "arb_Arab") for line in texts.get(name, [])]
-    for kind in ("unigram", "bpe"):
-        made = Tokenizer.train(taught, vocab_size=3000, kind=kind)
-        for name, lines in texts.items():
+    taught = [line for name in ("eng_Latn", "zho_Hans", "arb_Arab") for line in texts.get(name, [])[:400]]
+    for kind, step in (("unigram", 1), ("bpe", 5)):
+        made = Tokenizer.train(taught, vocab_size=2000, kind=kind)
+        for name, all_lines in texts.items():
+            lines = all_lines[::step]
             batch = made.encode_batch(lines, threads=2)
             assert [made.decode(ids) for ids in batch] == lines, name
             assert not any({0, 1, made.pad_id} & set(ids) for ids in batch), name

@@ -10,7 +10,7 @@ import torch
 
 from pellucid.checkpoint import load_model, load_tensors
 from pellucid.config import RunConfig, SearchConfig
-from pellucid.errors import AlignmentError, TrainingError
+from pellucid.errors import AlignmentError, DataError, TrainingError
 from pellucid.training.evaluation import corpus_scores
 from pellucid.training.records import Finished, Plan, Prepared, Progress, Validation
 from pellucid.training.run import train
@@ -160,6 +160,12 @@ def test_sides_of_different_length_stop_before_training(tmp_path):
     (tmp_path / "b").write_text("1\n2\n3\n4\n")
     with pytest.raises(AlignmentError, match=r"3.*4"):
         train(src=[str(tmp_path / "a")], tgt=[str(tmp_path / "b")], out=tmp_path / "run", config=tiny(max_updates=2))
+
+
+def test_a_run_that_never_began_leaves_no_folder(tmp_path):
+    with pytest.raises(DataError, match="cannot be opened"):
+        train([str(tmp_path / "missing.tsv")], out=tmp_path / "run", config=tiny(max_updates=2))
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_same_seed_gives_the_same_model_and_another_seed_another(tmp_path, reversals):

@@ -39,6 +39,10 @@ FILES = tuple(f"{side}.{part}" for side in SIDES for part in ("ids", "offsets"))
 CHUNK_PAIRS = 20_000
 CHUNK_CHARACTERS = 4_000_000
 OFFSET = np.dtype("<i8")
+RESIDENT = 128 << 20
+"""About so many bytes of a store stay in memory while batches are made."""
+MAPPED_AT_ONCE = 64 << 10
+"""What Linux maps around a byte that is touched, where the file is in its cache."""
 
 Progress = Callable[[int], None]
 
@@ -49,6 +53,7 @@ class PairStore:
     def __init__(self, directory: Path, dtypes: tuple[np.dtype, np.dtype]) -> None:
         self.directory = directory
         self._maps: list[mmap.mmap] = []
+        self._touched = 0
         source, target = ((self._map(f"{side}.ids", dtypes[i])) for i, side in enumerate(SIDES))
         self._ids = source, target
         source, target = (self._map(f"{side}.offsets", OFFSET) for side in SIDES)
@@ -156,10 +161,17 @@ class PairStore:
         held = column < lengths[:, None]
         rows = np.full(held.shape, pad, np.int64)
         rows[held] = self._ids[side][(begin[:, None] + column)[held]]
+        self._touched += 2 * len(indices) * MAPPED_AT_ONCE  # an offset and a sequence each
+        if self._touched > RESIDENT:
+            self.release()
         return rows
 
     def release(self) -> None:
-        """Give back the pages that reading has brought in, so that resident memory stays small."""
+        """Give back the pages that reading has brought in, so that resident memory stays small.
+
+        They stay in the system's cache, from where they come again quickly; :meth:`padded` calls this by itself.
+        """
+        self._touched = 0
         if hasattr(mmap, "MADV_DONTNEED"):
             for mapped in self._maps:
                 mapped.madvise(mmap.MADV_DONTNEED)

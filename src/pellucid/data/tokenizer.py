@@ -38,7 +38,7 @@ TRAINING_CHARACTERS = 20_000_000
 LONGEST_LINE = 8_000
 """Learning cuts longer lines; SentencePiece would leave them out."""
 LONGEST_WORD = 100
-"""Longer words are not learned as such: SentencePiece takes no piece of more than 512 bytes."""
+"""Longer words are not learned as such; SentencePiece refuses pieces of many thousand bytes."""
 TRAINING_THREADS = 4
 """Always so many: a sum of floats depends on how it is shared out, and the pieces must not depend on the machine."""
 SMALL_ALPHABET = 256

@@ -13,6 +13,7 @@ metrics always agree.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -182,3 +183,8 @@ class RunFolder:
         if self._metrics is not None:
             self._metrics.close()
         self._lock.close()
+        if not self.config_file.exists() and not self.has_checkpoints:
+            # Nothing came of it (an input that is not there, say): leave no folder behind that looks like a run.
+            shutil.rmtree(self.path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self.model_directory.rmdir()  # only if it is empty

@@ -41,11 +41,11 @@ def open_bytes(path: str) -> BinaryIO:
     if path == "-":
         return sys.stdin.buffer
     try:
-        if path.endswith(".gz"):
+        if path.lower().endswith(".gz"):
             return io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")), BUFFER)
-        if path.endswith(".xz"):
+        if path.lower().endswith(".xz"):
             return io.BufferedReader(cast(io.RawIOBase, lzma.open(path, "rb")), BUFFER)
-        return open(path, "rb", buffering=BUFFER)  # noqa: SIM115: the caller closes it
+        return open(path, "rb", buffering=BUFFER)
     except OSError as error:
         raise DataError(f"cannot be opened: {error.strerror or error}", file=path) from error
 
