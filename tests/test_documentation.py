@@ -49,9 +49,21 @@ def test_settings_that_a_page_names_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for table, name in re.findall(r"(?:`|--set )(data|training|search|model)\.(\w+)[=`]", text):
         known = {field.name for field in dataclasses.fields(tables[table])}
-        assert name in known or name == "warmup", f"{page} names {table}.{name}"  # the guide quotes `training.warmup`
+        assert name in known or name in ("safetensors", "warmup"), f"{page} names {table}.{name}"  # a file; a quotation
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*/*.toml")), ids=lambda path: path.parent.name)
 def test_recipes_can_be_read(file: Path) -> None:
     RunConfig.from_toml(file)
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh.md"])
+def test_the_map_of_the_code_is_complete(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    source = ROOT / "src" / "pellucid"
+    for file in source.rglob("*.py"):
+        name = file.relative_to(source).as_posix()
+        if not name.startswith(("cli/", "data/formats/", "_", "version")) and file.name != "__init__.py":
+            assert f"`{name}`" in text or f"`{file.name}`" in text, f"{page} does not name {name}"
+    for folder in ("cli/", "data/formats/"):
+        assert f"`{folder}`" in text

@@ -80,6 +80,20 @@ class DemoCorpus:
                 yield item.source, target, credit
 
 
+_SMALL: dict[str, Any] = {
+    "preset": "tiny",
+    "model": {
+        "d_model": 192, "n_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2, "d_ff": 768, "dropout": 0.1,
+        "norm": "pre",
+    },
+    "training": {
+        "batch_tokens": 1500, "warmup_steps": 200, "peak_rate": 0.003, "ema_decay": 0.99, "validate_every": 150,
+        "keep_checkpoints": 1,
+    },
+}  # fmt: skip
+"""Two wide layers with pre-norm learn more in two minutes than many narrow ones; the moving average of the weights stands
+for the learning-rate decay that there is no time for."""
+
 TASKS = {
     "zh-en": Task(
         name="zh-en",
@@ -96,7 +110,7 @@ TASKS = {
         "are at https://tatoeba.org/sentences/show/NUMBER",
         tested=500,
         validated=100,
-        settings={},
+        settings={**_SMALL, "data": {"vocab_size": 2000}},
         sentences=(
             "我想喝一杯水。",
             "他昨天没有来学校。",
@@ -117,7 +131,7 @@ TASKS = {
         attribution="Sentences: hsk-sentences-audio, CC BY-SA 4.0. train.tsv gives the number of every sentence in it.",
         tested=300,
         validated=60,
-        settings={},
+        settings={**_SMALL, "data": {"vocab_size": 2000}},
         sentences=(
             "我想喝一杯水。",
             "他昨天没有来学校。",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
 
 import click
 
+from pellucid.errors import ConfigError
 from pellucid.version import __version__
 
 VERBS = {
@@ -34,6 +36,17 @@ class Verbs(click.Group):
         command: click.Command = import_module(f"pellucid.cli.{cmd_name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            raise ConfigError(
+                f"there is no verb {args[0]!r}",
+                hint=f"did you mean `pellucid {near[0]}`?" if near else f"the verbs: {', '.join(VERBS)}",
+            )
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
@@ -41,6 +54,7 @@ class Verbs(click.Group):
 
 @click.group(
     cls=Verbs,
+    subcommand_metavar="VERB [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="`pellucid VERB --help` has examples.",
 )

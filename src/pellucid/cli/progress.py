@@ -6,7 +6,6 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
@@ -34,11 +33,19 @@ def duration(seconds: float | None) -> str:
 
 
 class Watch:
-    """Draws records as they come; on stderr. `finished` is the last of them."""
+    """Draws records as they come; on stderr. `finished` is the last of them.
 
-    def __init__(self, *, quiet: bool = False, console: Console | None = None) -> None:
+    Args:
+        quiet: only the end.
+        verbose: a line for every update, and no bar.
+        samples: translations shown at each validation, at most.
+    """
+
+    def __init__(
+        self, *, quiet: bool = False, verbose: bool = False, samples: int = 3, console: Console | None = None
+    ) -> None:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
-        self.quiet = quiet
+        self.quiet, self.verbose, self.samples = quiet, verbose, samples
         self.finished: Finished | None = None
         self.validations: list[Validation] = []
         self._bar: Bar | None = None
@@ -85,7 +92,8 @@ class Watch:
                 pass
 
     def _print(self, text: str) -> None:
-        self.console.print(escape(text))
+        # Samples are other people's text: ":smile:" and "[b]" in it mean themselves.
+        self.console.print(text, markup=False, emoji=False)
 
     def _preparing(self, record: Preparing) -> None:
         now = time.monotonic()
@@ -118,7 +126,7 @@ class Watch:
         )  # fmt: skip
 
     def _progress(self, record: Progress) -> None:
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self.verbose:
             if self._bar is None:
                 self._bar = Bar(
                     TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[left]}"),
@@ -138,7 +146,7 @@ class Watch:
             )  # fmt: skip
             return
         now = time.monotonic()
-        if record.update == 1 or now - self._last_line > SECONDS_BETWEEN_LINES:
+        if self.verbose or record.update == 1 or now - self._last_line > SECONDS_BETWEEN_LINES:
             self._last_line = now
             of = f"/{record.updates_planned:,}" if record.updates_planned else ""
             self._print(
@@ -158,7 +166,7 @@ class Watch:
             f"validation at update {record.update:,}: loss {record.loss:.3f}  ppl {record.perplexity:.2f}{scores}"
             + ("  (best)" if record.is_best else "")
         )
-        for source, reference, translation in record.samples:
+        for source, reference, translation in record.samples[: self.samples]:
             self._print(f"    {source}\n      → {translation}\n      = {reference}")
 
     def _stop_bar(self) -> None:

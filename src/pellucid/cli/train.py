@@ -83,6 +83,7 @@ class Columns(click.ParamType):
 @click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), help="bfloat16 is for GPUs. [auto]")
 @click.option("--threads", type=click.IntRange(0), help="CPU threads. [all that it may use]")
 @click.option("-q", "--quiet", is_flag=True, help="Only errors, and the summary at the end.")
+@click.option("-v", "--verbose", is_flag=True, help="A line for every update.")
 def command(
     pairs: tuple[str, ...],
     src: tuple[str, ...],
@@ -94,6 +95,7 @@ def command(
     resume: bool,
     print_config: bool,
     quiet: bool,
+    verbose: bool,
     **given: Any,
 ) -> None:
     """Make a translator from sentence pairs.
@@ -115,7 +117,7 @@ def command(
     from pellucid.cli.progress import Watch
     from pellucid.training.run import train
 
-    with Watch(quiet=quiet) as watch:
+    with Watch(quiet=quiet, verbose=verbose) as watch:
         train(
             pairs, src=src, tgt=tgt, valid=valid, valid_src=valid_src, valid_tgt=valid_tgt, out=out, config=config,
             resume=resume, on_record=watch,

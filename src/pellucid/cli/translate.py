@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import click
@@ -31,7 +33,7 @@ from pellucid.cli.common import (
     ),
 )
 @click.argument("model", metavar="MODEL")
-@click.argument("file", default="-", metavar="[FILE]")
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @search_options
 @click.option("--n-best", type=click.IntRange(1), help="Print so many translations, best first: N lines a line in. [1]")
 @click.option("--prefix", metavar="TEXT", help="What every translation must begin with; @FILE: one a line.")
@@ -46,7 +48,7 @@ from pellucid.cli.common import (
 @click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
 def command(
     model: str,
-    file: str,
+    files: tuple[str, ...],
     n_best: int | None,
     prefix: str | None,
     as_json: bool,
@@ -58,7 +60,7 @@ def command(
 ) -> None:
     """Translate lines: one out for one in, in order, whatever is in them.
 
-    Reads FILE or standard input; writes standard output as it goes. MODEL is a folder that `pellucid train` made.
+    Reads the files one after the other, or standard input; writes standard output as it goes. MODEL is a folder that `pellucid train` made.
     """
     import dataclasses
     import time
@@ -75,8 +77,8 @@ def command(
     truncated: list[int] = []
     unknown: list[int] = []
     flagged = {"split": split, "truncated": truncated, "unknown": unknown}
-    window = 1 if file == "-" and sys.stdin.isatty() else 1024
-    texts = input_lines(file, skip_bad=skip_bad)
+    window = 1 if not files and sys.stdin.isatty() else 1024
+    texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
     for lines, translation in enumerate(
         translator.stream(texts, config, prefixes=_prefixes(prefix), window=window), start=1
     ):
@@ -107,11 +109,17 @@ def command(
 
 
 def _prefixes(prefix: str | None) -> Iterator[str] | None:
+    from pellucid.errors import ConfigError
+
     if prefix is None:
         return None
     if prefix.startswith("@"):
         return _then_nothing(input_lines(prefix[1:]))
-    return _forever(prefix)
+    try:
+        # Under an ASCII locale Python hides the bytes of what was typed in surrogates; they are UTF-8.
+        return _forever(os.fsencode(prefix).decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--prefix must be UTF-8: {error}") from error
 
 
 def _forever(text: str) -> Iterator[str]:
