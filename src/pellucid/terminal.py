@@ -35,7 +35,9 @@ def attention_map(weights: Sequence[Sequence[float]], columns: Sequence[str], ro
     """
     widths = [max(2, min(LONGEST_LABEL, cell_len(column))) for column in columns]
     label = max([0, *(min(LONGEST_LABEL, cell_len(row)) for row in rows)])
-    lines = [" " * label + " │ " + " ".join(fit(c, w) for c, w in zip(columns, widths, strict=True)) + " │ looks most at"]
+    lines = [
+        " " * label + " │ " + " ".join(fit(c, w) for c, w in zip(columns, widths, strict=True)) + " │ looks most at"
+    ]
     lines.append("─" * label + "─┼─" + "─".join("─" * w for w in widths) + "─┼─" + "─" * len("looks most at"))
     for row, values in zip(rows, weights, strict=True):
         most = max(range(len(values)), key=lambda i: values[i])

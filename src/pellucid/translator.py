@@ -39,6 +39,8 @@ class Alternative:
     score: float
     log_prob: float
     tokens: tuple[str, ...]
+    finished: bool
+    """False: the greatest length came before an end mark."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,7 @@ class Translator:
                     h.score,
                     h.log_prob,
                     tuple(self.target_tokenizer.pieces(h.tokens)),
+                    h.finished,
                 )
                 for h in hypotheses
             ]
@@ -230,6 +233,7 @@ class Translator:
                     sum(a.score for a in firsts) / len(firsts),
                     sum(a.log_prob for a in firsts),
                     tuple(token for a in firsts for token in a.tokens),
+                    all(a.finished for a in firsts),
                 ),
             )
         pieces = tuple(p for segment, _ in parts for p in self.source_tokenizer.pieces(segment.ids))

@@ -139,6 +139,16 @@ def test_separate_vocabularies_are_never_mixed(tmp_path):
     assert set(text) <= set("xy ")
 
 
+def test_two_vocabularies_of_one_size_share_nothing(tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{'ab'[i % 2]}\t{'xy'[i % 2]}\n" for i in range(40)))
+    config = RunConfig.from_mapping(tomllib.loads(tiny(max_updates=2).to_toml()), ("data.joint=false",))
+    train([str(pairs)], valid=[str(pairs)], out=tmp_path / "run", config=config)
+    loaded = load_model(tmp_path / "run")
+    assert len(loaded.source_tokenizer) == len(loaded.target_tokenizer)
+    assert loaded.model.src_embedding.weight is not loaded.model.tgt_embedding.weight
+
+
 def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path, reversals):
     with pytest.raises(TrainingError, match="loss is nan") as raised:
         train(

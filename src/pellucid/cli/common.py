@@ -30,13 +30,26 @@ def search_options(function: F) -> F:
     for option in reversed(
         [
             click.option(
-                "--beam-size", type=click.IntRange(1), help="Hypotheses kept at each step; 1 is greedy. [model's]"
+                "--beam-size",
+                type=click.IntRange(1),
+                metavar="N",
+                help="Hypotheses kept at each step; 1 is greedy. [model's]",
             ),
-            click.option("--length-penalty", type=click.FloatRange(0), help="alpha of ((5+|Y|)/6)^alpha. [model's]"),
-            click.option("--max-length", type=click.IntRange(0), help="Most pieces; 0: the source's length + 50."),
-            click.option("--min-length", type=click.IntRange(0), help="Fewest pieces before the end mark."),
-            click.option("--no-repeat-ngram", type=click.IntRange(0), help="No run of so many pieces comes twice."),
-            click.option("--batch-tokens", type=click.IntRange(1), help="Padded source tokens of one batch."),
+            click.option(
+                "--length-penalty", type=click.FloatRange(0), metavar="X", help="alpha of ((5+|Y|)/6)^alpha. [model's]"
+            ),
+            click.option(
+                "--max-length", type=click.IntRange(0), metavar="N", help="Most pieces; 0: the source's length + 50."
+            ),
+            click.option(
+                "--min-length", type=click.IntRange(0), metavar="N", help="Fewest pieces before the end mark."
+            ),
+            click.option(
+                "--no-repeat-ngram", type=click.IntRange(0), metavar="N", help="No run of so many pieces comes twice."
+            ),
+            click.option(
+                "--batch-tokens", type=click.IntRange(1), metavar="N", help="Padded source tokens of one batch."
+            ),
         ]
     ):
         function = option(function)
@@ -45,7 +58,9 @@ def search_options(function: F) -> F:
 
 def machine_options(function: F) -> F:
     """Where and with how many threads."""
-    threads = click.option("--threads", type=click.IntRange(0), default=0, help="CPU threads; 0: all that it may use.")
+    threads = click.option(
+        "--threads", type=click.IntRange(0), metavar="N", default=0, help="CPU threads; 0: all that it may use."
+    )
     device = click.option("--device", default="auto", show_default=True, help="cpu, cuda, or auto.")
     return device(threads(function))
 

@@ -30,6 +30,8 @@ RESULT = "demo.json"
 """Written last into the demo's folder: a folder that has it holds a finished model."""
 MARK = ".pellucid-demo"
 """Says that the folder is the demo's own, which --retrain may empty."""
+FEW_UPDATES = 400
+"""With fewer than so many the models of both tasks are not worth looking at."""
 
 
 @click.command(
@@ -43,11 +45,11 @@ MARK = ".pellucid-demo"
 )
 @click.option("--task", type=click.Choice(["zh-en", "pinyin"]), default="zh-en", show_default=True,
               help="Chinese to English, or Chinese characters to pinyin.")  # fmt: skip
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Minutes of training. [2]")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), metavar="M", help="Minutes of training. [2]")
 @click.option("--retrain", is_flag=True, help="Train anew, even if there is a model from an earlier time.")
 @click.option("--dir", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Where it all goes. [the user's data folder]")  # fmt: skip
-@click.option("--threads", type=click.IntRange(0), default=0, help="CPU threads; 0: all that it may use.")
+@click.option("--threads", type=click.IntRange(0), metavar="N", default=0, help="CPU threads; 0: all that it may use.")
 def command(task: str, minutes: float | None, retrain: bool, directory: Path | None, threads: int) -> None:
     """Train a small translator in two minutes, test it on unseen sentences, and look into it.
 
@@ -96,7 +98,7 @@ def _train(task: Task, folder: Path, minutes: float, threads: int) -> None:
     """Train, or go on with training that was stopped; test; write down what came of it."""
     from pellucid import demo_data
     from pellucid.checkpoint import write_atomically
-    from pellucid.cli.progress import Watch
+    from pellucid.cli.progress import Watch, duration
     from pellucid.errors import PellucidError
     from pellucid.training.run import train
 
@@ -114,8 +116,7 @@ def _train(task: Task, folder: Path, minutes: float, threads: int) -> None:
         write_atomically(folder / MARK, "")
         write_files(task, corpus, folder)
     pairs = sum(len(item.targets) for item in corpus.train)
-    say(f"{task.title}: {pairs:,} sentence pairs to learn from, {len(corpus.test)} unseen sentences to test with")
-    say(f"{task.attribution}\n")
+    say(f"{task.title}: {pairs:,} sentence pairs to learn from, {len(corpus.test)} unseen sentences to test with\n")
     with Watch(samples=1) as watch:
         train(
             [str(folder / "train.tsv")],
@@ -129,6 +130,11 @@ def _train(task: Task, folder: Path, minutes: float, threads: int) -> None:
     if finished is not None and finished.reason in ("interrupted", "terminated"):
         say(f"stopped. Go on with:\n  {_program()} demo{_where(task, folder)}")
         raise SystemExit(130 if finished.reason == "interrupted" else 143)
+    if finished is not None and finished.update < FEW_UPDATES:
+        say(
+            f"note: only {finished.update} updates fitted into {duration(finished.seconds)} (this machine is slow or busy); "
+            f"expect little. More time: {_program()} demo --retrain --minutes 10{_where(task, folder)}"
+        )
     say("testing on the unseen sentences …")
     scores, exact = _test(corpus.test, model, threads)
     result = {
@@ -214,17 +220,13 @@ def _show(task: Task, folder: Path, threads: int) -> None:
         raise PellucidError(str(error), hint=again) from error
     translations = translator.translate(task.sentences)
     seconds = time.perf_counter() - started
-    click.echo(f"\n{task.title}, {result['tested']} sentences that it has never seen")
-    for line in scores:
-        click.echo(f"  {line}")
-    click.echo(f"\nSentences of our own ({seconds:.1f} s with loading)")
-    for translation in translations:
-        click.echo(f"  {translation.source}  →  {translation.text}")
-    click.echo()
-    for line in _drawn(translator, translations):
+    heading = f"{task.title}: {result['tested']} sentences that it has never seen"
+    lines = ["", click.style(heading, bold=True), *(f"  {line}" for line in scores)]
+    lines += ["", click.style(f"Sentences of our own ({seconds:.1f} s with loading)", bold=True)]
+    lines += [f"  {translation.source}  →  {translation.text}" for translation in translations]
+    lines += ["", *_drawn(translator, translations), "", task.attribution, "", *_next(task, folder)]
+    for line in lines:
         click.echo(line)
-    click.echo(f"\n{task.attribution}\n")
-    click.echo(_next(task, folder))
 
 
 def _scores(result: dict[str, Any]) -> list[str]:
@@ -241,33 +243,53 @@ def _scores(result: dict[str, Any]) -> list[str]:
 
 
 def _drawn(translator: Translator, translations: Sequence[Translation]) -> list[str]:
-    """A map of the first translation that has one."""
+    """A map of the first translation that has any words."""
     from pellucid.terminal import LEGEND, attention_map
 
     for translation in translations:
         if not translation.alternatives or not translation.alternatives[0].tokens:
             continue
         weights, layer = cross_attention(translator, translation)
-        columns = [_shown(piece) for piece in translation.source_tokens] + ["(end)"]
-        rows = [_shown(piece) for piece in translation.alternatives[0].tokens]
-        heading = (
-            f"Cross-attention of decoder layer {layer}, mean of its {translator.model.config.n_heads} heads: "
-            "what each piece of the translation looks at"
-        )
-        return [heading, "", *attention_map(weights, columns, rows), "", LEGEND]
+        columns = [shown(piece) for piece in translation.source_tokens] + ["(end)"]
+        rows, weights = by_word(translation.alternatives[0].tokens, weights)
+        heads = translator.model.config.n_heads
+        return [
+            click.style("What it looked at while it wrote each word", bold=True),
+            f"  (cross-attention of decoder layer {layer}, mean of its {heads} heads)",
+            "",
+            *(f"  {line}" for line in attention_map(weights, columns, rows)),
+            "",
+            f"  {LEGEND}",
+        ]
     return []
 
 
-def _shown(piece: str) -> str:
-    """A piece as a person should read it: SentencePiece's mark for a space is a space, which needs no showing."""
+def shown(piece: str) -> str:
+    """A piece as a person should read it: SentencePiece's mark for a space needs no showing."""
     return piece.replace("\u2581", "") or "␣"
 
 
-def cross_attention(translator: Translator, translation: Translation) -> tuple[list[list[float]], int]:
-    """What each target piece looked at when it was the decoder's newest input, [target piece][source piece].
+def by_word(pieces: Sequence[str], weights: Sequence[Sequence[float]]) -> tuple[list[str], list[list[float]]]:
+    """Pieces of one word put together, and the mean of their rows."""
+    words: list[str] = []
+    rows: list[list[Sequence[float]]] = []
+    for piece, row in zip(pieces, weights, strict=True):
+        text = piece.replace("\u2581", "")
+        goes_on = bool(words) and not piece.startswith("\u2581") and (text[:1].isalnum() or text[:1] in "'’")
+        if goes_on and (words[-1][-1:].isalnum() or words[-1] == "" or words[-1][-1:] in "'’"):
+            words[-1] += text
+            rows[-1].append(row)
+        else:
+            words.append(text)
+            rows.append([row])
+    means = [[sum(column) / len(group) for column in zip(*group, strict=True)] for group in rows]
+    return [word or "␣" for word in words], means
 
-    A piece is aligned better where it goes in than where it comes out (Chen et al. 2020, "Shift-Att"). Of the layers
-    the one with the sharpest rows is taken.
+
+def cross_attention(translator: Translator, translation: Translation) -> tuple[list[list[float]], int]:
+    """What the decoder looked at while it wrote each piece, [target piece][source piece].
+
+    Of the layers the one with the sharpest rows is taken.
 
     Returns:
         the weights, mean over the heads, each row summing to 1; the layer's number, from 1.
@@ -278,14 +300,14 @@ def cross_attention(translator: Translator, translation: Translation) -> tuple[l
     numbers = {piece: i for i, piece in enumerate(target.pieces(range(len(target))))}
     tokens = [numbers[piece] for piece in translation.alternatives[0].tokens]
     source = [*translator.source_tokenizer.encode(translation.source.strip()), translator.source_tokenizer.eos_id]
-    model = translator.model
-    device = model.output.weight.device
+    device = translator.model.output.weight.device
     with torch.inference_mode(), _recorded(translator) as recorded:
-        model(
+        # The row of a piece is the one that has all before it for input; what was looked at for the end mark is left out.
+        translator.model(
             torch.tensor([source], device=device),
-            torch.tensor([[translator.vocabulary.start_id, *tokens]], device=device),
+            torch.tensor([[translator.vocabulary.start_id, *tokens[:-1]]], device=device),
         )
-    maps = [weights[0].mean(0)[1:] for weights in recorded]  # (1, H, T + 1, S) -> (T, S)
+    maps = [weights[0].mean(0) for weights in recorded]  # (1, H, T, S) -> (T, S)
     sharpest = max(range(len(maps)), key=lambda i: float(maps[i].amax(-1).mean()))
     return maps[sharpest].tolist(), sharpest + 1
 
@@ -328,21 +350,19 @@ def _where(task: Task, folder: Path) -> str:
     return text if folder == default_directory(task.name) else f"{text} --dir {shlex.quote(str(folder))}"
 
 
-def _next(task: Task, folder: Path) -> str:
+def _next(task: Task, folder: Path) -> list[str]:
     program, model = _program(), shlex.quote(str(folder / "model"))
     tested = shlex.quote(str(folder / f"test.{task.source_language}"))
     sides = sorted(folder.glob(f"test.{task.target_language}.*"))
     refs = " ".join(f"--ref {shlex.quote(str(side))}" for side in sides)
-    return "\n".join(
-        [
-            "What to type next:",
-            "  # this model, on sentences that you type",
-            f"  {program} translate {model}",
-            "  # its score once more",
-            f"  {program} evaluate {model} --src {tested} {refs}",
-            "  # this page again, without training",
-            f"  {program} demo{_where(task, folder)}",
-            "  # your own pairs: a file of lines with source, tab, target",
-            f"  {program} train pairs.tsv --out my-model",
-        ]
-    )
+    return [
+        click.style("What to type next", bold=True),
+        "  # this model, on sentences that you type",
+        f"  {program} translate {model}",
+        "  # its score once more",
+        f"  {program} evaluate {model} --src {tested} {refs}",
+        "  # this page again, without training",
+        f"  {program} demo{_where(task, folder)}",
+        "  # your own pairs: a file of lines with source, tab, target",
+        f"  {program} train pairs.tsv --out my-model",
+    ]

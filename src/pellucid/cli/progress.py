@@ -166,7 +166,9 @@ class Watch:
             f"validation at update {record.update:,}: loss {record.loss:.3f}  ppl {record.perplexity:.2f}{scores}"
             + ("  (best)" if record.is_best else "")
         )
-        for source, reference, translation in record.samples[: self.samples]:
+        first = (len(self.validations) - 1) * self.samples  # others each time, where not all are shown
+        turned = record.samples[first % max(1, len(record.samples)) :] + record.samples
+        for source, reference, translation in turned[: min(self.samples, len(record.samples))]:
             self._print(f"    {source}\n      → {translation}\n      = {reference}")
 
     def _stop_bar(self) -> None:

@@ -23,7 +23,7 @@ from pellucid.cli.common import examples, machine_options, say, write_line
 @click.argument("pairs", nargs=-1, metavar="[PAIRS]...")
 @click.option("--src", multiple=True, metavar="FILE", help="Source text (with --tgt).")
 @click.option("--tgt", multiple=True, metavar="FILE", help="Its translation, line by line.")
-@click.option("--length-penalty", type=click.FloatRange(0), help="alpha of the score. [model's]")
+@click.option("--length-penalty", type=click.FloatRange(0), metavar="X", help="alpha of the score. [model's]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: log-probability of every piece.")
 @machine_options
 def command(

@@ -35,13 +35,22 @@ from pellucid.cli.common import (
 @click.argument("model", metavar="MODEL")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @search_options
-@click.option("--n-best", type=click.IntRange(1), help="Print so many translations, best first: N lines a line in. [1]")
+@click.option(
+    "--n-best",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print so many translations, best first: N lines a line in. [1]",
+)
 @click.option("--prefix", metavar="TEXT", help="What every translation must begin with; @FILE: one a line.")
 @click.option("--sample", is_flag=True, default=None, help="Draw at random rather than search.")
-@click.option("--temperature", type=click.FloatRange(0, min_open=True), help="Below 1: closer to the likeliest. [1]")
-@click.option("--top-k", type=click.IntRange(0), help="Draw from the likeliest k pieces. [all]")
-@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Draw from the likeliest that reach p. [1]")
-@click.option("--seed", type=int, help="Seed of drawing. [1]")
+@click.option(
+    "--temperature", type=click.FloatRange(0, min_open=True), metavar="X", help="Below 1: closer to the likeliest. [1]"
+)
+@click.option("--top-k", type=click.IntRange(0), metavar="N", help="Draw from the likeliest k pieces. [all]")
+@click.option(
+    "--top-p", type=click.FloatRange(0, 1, min_open=True), metavar="X", help="Draw from the likeliest that reach p. [1]"
+)
+@click.option("--seed", type=int, metavar="N", help="Seed of drawing. [1]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scores, pieces, flags.")
 @click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
 @machine_options

@@ -43,7 +43,7 @@ class PositionalEncoding(nn.Module):
         """`x` (B, T, D) plus the encodings of positions `start` to `start + T - 1`."""
         end = start + x.size(1)
         if end > self.table.size(0):
-            self.table = sinusoids(max(end, 2 * self.table.size(0)), x.size(-1)).to(self.table)
+            self.table = sinusoids(max(end, 2 * self.table.size(0)), x.size(-1)).float().to(self.table)
         return x + self.table[start:end].to(x.dtype)
 
 

@@ -117,9 +117,12 @@ def paired_bootstrap(
     compared: dict[str, list[dict[str, Any]]] = {}
     for metric in ("BLEU", "chrF2++"):
         entries = compared.setdefault(metric, [])
-        for (name, _), result in zip(systems, results[metric], strict=True):
+        for (name, hypotheses), result in zip(systems, results[metric], strict=True):
             if not isinstance(result, str):
-                values = {"score": result.score, "mean": result.mean, "ci": result.ci, "p_value": result.p_value}
+                # sacreBLEU counts resamples with a *greater* difference, and so calls no difference at all significant.
+                same = name != systems[0][0] and list(hypotheses) == list(systems[0][1])
+                p_value = 1.0 if same else result.p_value
+                values = {"score": result.score, "mean": result.mean, "ci": result.ci, "p_value": p_value}
                 entries.append({"name": name, **values})
     return compared
 

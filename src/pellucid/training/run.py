@@ -134,10 +134,12 @@ def _train(
     # 4. the model
     config = _chosen(config, store, device, notes)
     torch.manual_seed(config.training.seed)
+    # Two vocabularies have nothing to share, even where they happen to be equally large.
+    own_shape = config.model if config.data.joint else {"share_embeddings": "decoder", **config.model}
     shape = TransformerConfig.preset(
         config.preset, len(source), len(target),
         **{"pad_id": target.pad_id, "src_pad_id": source.pad_id, "eos_id": target.eos_id, "unk_id": target.unk_id,
-           "start_id": target.pad_id, **config.model},
+           "start_id": target.pad_id, **own_shape},
     )  # fmt: skip
     parameters = _refuse_if_too_large(shape, config)
     model = Transformer.from_config(shape).to(device)

@@ -1,0 +1,104 @@
+"""Each script of benchmarks/ runs to its end, in miniature. The figures are for the scripts themselves to find."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+    """`run("table3", "--updates", "1")` is what the script prints. Inside this process: importing torch takes long."""
+    import torch
+
+    threads = torch.get_num_threads()
+
+    def run_script(name: str, *arguments: str) -> str:
+        load(name, monkeypatch).main(list(arguments))
+        return capsys.readouterr().out
+
+    yield run_script
+    torch.set_num_threads(threads)
+
+
+def test_made_up_pairs_are_the_same_each_time_and_never_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    synthetic = load("synthetic", monkeypatch)
+    pairs = list(synthetic.pairs(500, seed=3, words=1000))
+    assert pairs == list(synthetic.pairs(500, seed=3, words=1000))
+    assert len(pairs) == 500 and all(source and target for source, target in pairs)
+    assert 10 < np.mean([len(source.split()) for source, _ in pairs]) < 14
+    for side in (0, 1):
+        assert len(set(synthetic.vocabulary(side))) == synthetic.WORDS
+
+
+def test_made_up_targets_say_their_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    synthetic = load("synthetic", monkeypatch)
+    source_words, target_words = synthetic.vocabulary(0), synthetic.vocabulary(1)
+    meaning = dict(zip(target_words, source_words, strict=True))
+    for source, target in synthetic.pairs(200):
+        said, words = {meaning[word] for word in target.split()}, set(source.split())
+        assert said <= words
+
+
+def test_training_speed(run: Callable[..., str], tmp_path: Path) -> None:
+    out = run(
+        "training", "--threads", "1", "--rounds", "1", "--batches", "1", "--batch-tokens", "256", "--pairs", "200",
+        "--vocab-size", "600", "--roof-size", "128", "--only", "torch", "--json", str(tmp_path / "speed.json"),
+    )  # fmt: skip
+    assert "| pellucid" in out and "| torch" in out
+    found = json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))
+    for trainer in found["trainers"].values():
+        assert trainer["tokens_per_second"]["median"] > 0
+        assert trainer["parameters"] == pytest.approx(found["trainers"]["pellucid"]["parameters"], rel=0.01)
+
+
+def test_flop_of_the_tiny_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = load("training", monkeypatch)
+    # P_enc 0.52 M, P_cross 0.13 M, P_dec 0.66 M, P_out 1.28 M multiplications
+    assert training.flop_per_target_token(10_000, 1.0) == pytest.approx(15.5e6, rel=0.01)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_store_memory(run: Callable[..., str], tmp_path: Path) -> None:
+    out = run(
+        "store_memory", "--pairs", "400", "--updates", "1", "--batch-tokens", "256", "--vocab-size", "600",
+        "--folder", str(tmp_path), "--out", str(tmp_path / "results" / "table.md"),
+    )  # fmt: skip
+    assert "| **whole** |" in out and "every batch of an epoch made once" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]  # it has tidied up
+
+
+def test_table3_goes_on_where_it_was(run: Callable[..., str], tmp_path: Path) -> None:
+    arguments = (
+        "--made-up", "100", "--updates", "1", "--batch-tokens", "128", "--vocab-size", "600", "--beam-size", "1",
+        "--threads", "1", "--only", "norm", "--results", str(tmp_path / "rows.jsonl"), "--out",
+        str(tmp_path / "table.md"), "--folder", str(tmp_path / "runs"),
+    )  # fmt: skip
+    first = run("table3", *arguments)
+    assert "(G) norm" in first
+    assert run("table3", *arguments) == first
+    assert len((tmp_path / "rows.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_kills(run: Callable[..., str]) -> None:
+    out = run("kills", "--kills", "1", "--updates", "8", "--pairs", "300", "--seed", "4")
+    assert "kills: 1" in out and "problem" not in out
