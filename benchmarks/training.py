@@ -36,6 +36,7 @@ import os
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # before torch: see pellucid/__init__.py
 
 import argparse
+import contextlib
 import importlib.util
 import itertools
 import json
@@ -96,7 +97,7 @@ class Result:
 # --- the trainers -------------------------------------------------------------------------------------------------------
 
 
-def our_step(tokenizer: Tokenizer, store: PairStore, batch_tokens: int, folder: Path) -> tuple[Step, int]:
+def our_step(tokenizer: Tokenizer, store: PairStore, batch_tokens: int, run: RunFolder) -> tuple[Step, int]:
     """The middle of `Trainer.run`: gradients, the mean over tokens, Adam."""
     shape = TransformerConfig.preset(
         "tiny", len(tokenizer), len(tokenizer), d_model=WIDTH, n_heads=HEADS, num_encoder_layers=LAYERS,
@@ -106,7 +107,7 @@ def our_step(tokenizer: Tokenizer, store: PairStore, batch_tokens: int, folder: 
     model = Transformer.from_config(shape)
     loaded = LoadedModel(model, tokenizer, tokenizer, SearchConfig(), None, None)
     config = TrainingConfig(batch_tokens=batch_tokens, label_smoothing=SMOOTHING, device="cpu")
-    trainer = Trainer(loaded, store, None, config, RunFolder(folder / "run"), torch.device("cpu"))
+    trainer = Trainer(loaded, store, None, config, run, torch.device("cpu"))
     model.train()
     set_rate(trainer.optimizer, RATE)
 
@@ -380,14 +381,14 @@ def report(results: dict[str, Result], roof: Roof, flop: float) -> tuple[str, di
 
 
 def trainers(
-    options: argparse.Namespace, tokenizer: Tokenizer, store: PairStore, folder: Path
+    options: argparse.Namespace, tokenizer: Tokenizer, store: PairStore, run: RunFolder
 ) -> tuple[dict[str, Step], dict[str, Result]]:
     """Those that are installed and wanted; says which are not."""
     vocab, pad, eos, unk = len(tokenizer), tokenizer.pad_id, tokenizer.eos_id, tokenizer.unk_id
     if options.joeynmt:
         sys.path.insert(0, str(options.joeynmt))
     makers: dict[str, tuple[str, Callable[[], tuple[Step, int]]]] = {
-        "pellucid": ("pellucid", lambda: our_step(tokenizer, store, options.batch_tokens, folder)),
+        "pellucid": ("pellucid", lambda: our_step(tokenizer, store, options.batch_tokens, run)),
         "torch": ("torch", lambda: torch_step(vocab, pad)),
         "marian": ("transformers", lambda: marian_step(vocab, pad, eos)),
         "joeynmt": ("joeynmt", lambda: joeynmt_step(vocab, pad, eos, unk)),
@@ -427,8 +428,9 @@ def main(arguments: list[str] | None = None) -> None:
     threads = options.threads or available_cores()
     torch.set_num_threads(threads)
 
-    with tempfile.TemporaryDirectory(prefix="pellucid-bench-") as name:
-        folder = Path(name)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pellucid-bench-")))
+        run = stack.enter_context(contextlib.closing(RunFolder(folder / "run")))
         tokenizer, store, what = prepare(folder, options.pairs, options.vocab_size)
         plan = plan_epoch(store.source_lengths, store.target_lengths, options.batch_tokens, 1, 0)
         pad = tokenizer.pad_id
@@ -444,7 +446,7 @@ def main(arguments: list[str] | None = None) -> None:
         source_per_target = sum(b.src_tokens for b in used) / sum(b.tgt_tokens for b in used)
         flop = flop_per_target_token(len(tokenizer), source_per_target)
         useful = useful_share(plan, store.source_lengths, store.target_lengths)
-        steps, results = trainers(options, tokenizer, store, folder)
+        steps, results = trainers(options, tokenizer, store, run)
         rounds = dict.fromkeys(steps, pooled)
         if "joeynmt-own" in steps:
             rounds["joeynmt-own"] = in_rounds(joeynmt_batches(store, options.batch_tokens))

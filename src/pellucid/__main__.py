@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -60,7 +61,8 @@ def _stop(message: str, hint: str | None, code: int) -> None:
 
 def _close_stdout() -> None:
     """What is still waiting to be written goes nowhere; Python would complain about it once more on its way out."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # a standard output that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

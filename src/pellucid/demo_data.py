@@ -106,8 +106,8 @@ TASKS = {
             "assets/tatoeba.tsv": "3fc3711d24c98237d369083879cab02e274961e1ed518c25a86d379dba6605a3",
             "assets/cedict_ts.u8": "92da8517a51ec466208a0771d6007bd508a39ad9696e67aed339a9ef23cbacb0",
         },
-        attribution="Sentences: Tatoeba, CC BY 2.0 FR. train.tsv gives the number of every sentence; its author and page "
-        "are at https://tatoeba.org/sentences/show/NUMBER",
+        attribution="Sentences: Tatoeba, CC BY 2.0 FR. The .tsv files beside the model give the number of every sentence; "
+        "its author and page are at https://tatoeba.org/sentences/show/NUMBER",
         tested=500,
         validated=100,
         settings={**_SMALL, "data": {"vocab_size": 2000}},
@@ -130,7 +130,8 @@ TASKS = {
         files={
             "hsk_sentences_audio/data/sentences.json": "8f8ffd34eee29f395724ce060cad22511eeeabb7af731d5b5879dc0548e01660"
         },
-        attribution="Sentences: hsk-sentences-audio, CC BY-SA 4.0. train.tsv gives the number of every sentence in it.",
+        attribution="Sentences: hsk-sentences-audio, CC BY-SA 4.0. The .tsv files beside the model give the number of every "
+        "sentence.",
         tested=300,
         validated=60,
         settings={**_SMALL, "data": {"vocab_size": 2000}},
@@ -192,7 +193,8 @@ def cut_tatoeba(tatoeba: str, cedict: str) -> list[tuple[str, str, str]]:
     Returns:
         (Chinese, English, the two numbers) in the file's order.
     """
-    traditional, simplified = set(), set()
+    traditional: set[str] = set()
+    simplified: set[str] = set()
     for line in cedict.splitlines():
         if not line.startswith("#"):
             first, second, *_ = line.split(" ", 2)

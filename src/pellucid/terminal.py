@@ -48,6 +48,7 @@ def attention_map(weights: Sequence[Sequence[float]], columns: Sequence[str], ro
 
 
 LEGEND = "  ".join(
-    f"{character} {'below 8 %' if least == 0 else f'from {least:.0%}'}" for least, character in reversed(SHADES)
+    f"{character} {f'below {SHADES[-2][0]:.0%}' if least == 0 else f'from {least:.0%}'}"
+    for least, character in reversed(SHADES)
 )
 """What the shades mean."""

@@ -183,6 +183,14 @@ def test_a_mask_of_zeros_and_ones_masks_whatever_its_type(dtype):
     assert torch.equal(given, made_by_the_model)
 
 
+@pytest.mark.parametrize("hides", [float("-inf"), -1e9, -10000.0])
+def test_a_mask_made_to_be_added_is_refused_where_it_would_be_read_upside_down(hides):
+    """C10: 0 would mean "may not attend" here and "may attend" there."""
+    additive = torch.zeros(4, 4).masked_fill(~causal_mask(4), hides)
+    with pytest.raises(ValueError, match="True = may attend"):
+        small()(SRC, TGT, tgt_mask=additive)
+
+
 def test_masks_that_blank_padding_as_queries_too_do_no_harm():
     """C2: elsewhere the square mask of an introduction gives NaN, which the next layer spreads to every position."""
     model = small()

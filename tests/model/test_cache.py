@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pellucid.errors import SearchError
-from pellucid.model import attention
+from pellucid.model import attention, positional_encoding
 from pellucid.model.attention import MultiHeadAttention
 from pellucid.model.cache import GrowingKeyValues, KeyValueCache
 from pellucid.model.transformer import DecoderState, Transformer
@@ -172,6 +172,18 @@ def test_a_search_past_max_len_goes_on_with_sinusoids_and_says_so_with_learned_p
         learned.step(torch.full((4,), 4))
     with pytest.raises(SearchError, match="up to 4 tokens, but the text has 5"):
         DecoderState(small(positions="learned", max_len=4), RAGGED)
+
+
+def test_the_table_of_positions_is_computed_log_n_times_in_a_long_search(monkeypatch):
+    """And in the number format that its input has."""
+    lengths: list[int] = []
+    sinusoids = positional_encoding.sinusoids
+    monkeypatch.setattr(positional_encoding, "sinusoids", lambda n, d: lengths.append(n) or sinusoids(n, d))
+    encoding = positional_encoding.PositionalEncoding(4, max_len=3)
+    for position in range(40):
+        x = encoding(torch.zeros(1, 1, 4, dtype=torch.bfloat16), start=position)
+        assert x.dtype == torch.bfloat16
+    assert lengths == [3, 6, 12, 24, 48]
 
 
 @torch.no_grad()

@@ -152,6 +152,15 @@ def test_where_dropout_stands_in_a_model_of_two_and_three_layers(
     assert count_dropouts(monkeypatch, model.eval(), ids, ids) == nothing
 
 
+def test_off_the_cpu_dropout_is_pytorchs_own(monkeypatch):
+    seen = []
+    monkeypatch.setattr(F, "dropout", lambda x, p: seen.append(p) or x)
+    stacks.dropout(torch.empty(2, 3, device="meta"), 0.25, True)
+    stacks.dropout(torch.empty(2, 3, device="meta"), 0.25, False)
+    stacks.dropout(torch.empty(2, 3), 0.25, True)
+    assert seen == [0.25]
+
+
 def test_dropout_comes_before_the_sum_so_that_the_residual_always_passes():
     """With nearly everything dropped, pre-norm leaves x itself, and post-norm its normalisation."""
     torch.manual_seed(0)

@@ -239,6 +239,8 @@ def test_initialisation():
     limit = (6 / (64 + 128)) ** 0.5  # Glorot and Bengio 2010, equation 16
     assert linear.weight.abs().max() <= limit and linear.weight.std().item() == pytest.approx(limit / 3**0.5, rel=0.05)
     assert linear.bias.abs().max() == 0
+    query = model.encoder.layers[0].self_attention.w_q.weight  # a third of a matrix of 64 x 192
+    assert (6 / (64 + 64)) ** 0.5 * 0.9 > query.abs().max() > (6 / (64 + 192)) ** 0.5 * 0.95
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ RESULT = "demo.json"
 """Written last into the demo's folder: a folder that has it holds a finished model."""
 MARK = ".pellucid-demo"
 """Says that the folder is the demo's own, which --retrain may empty."""
+MINUTES = 2.0
 FEW_UPDATES = 400
 """With fewer than so many the models of both tasks are not worth looking at."""
 
@@ -45,7 +46,9 @@ FEW_UPDATES = 400
 )
 @click.option("--task", type=click.Choice(["zh-en", "pinyin"]), default="zh-en", show_default=True,
               help="Chinese to English, or Chinese characters to pinyin.")  # fmt: skip
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), metavar="M", help="Minutes of training. [2]")
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), metavar="M", help="Minutes of training, at most. [2]"
+)
 @click.option("--retrain", is_flag=True, help="Train anew, even if there is a model from an earlier time.")
 @click.option("--dir", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Where it all goes. [the user's data folder]")  # fmt: skip
@@ -63,7 +66,7 @@ def command(task: str, minutes: float | None, retrain: bool, directory: Path | N
     if retrain:
         _clear(folder)
     if not (folder / RESULT).is_file():
-        _train(chosen, folder, 2.0 if minutes is None else minutes, threads)
+        _train(chosen, folder, minutes, threads)
     else:
         say(f"using the model of an earlier time, {folder / 'model'}; --retrain makes it anew")
         if minutes is not None:
@@ -94,11 +97,14 @@ def _clear(folder: Path) -> None:
 # --- training -----------------------------------------------------------------------------------------------------
 
 
-def _train(task: Task, folder: Path, minutes: float, threads: int) -> None:
+def _train(task: Task, folder: Path, minutes: float | None, threads: int) -> None:
     """Train, or go on with training that was stopped; test; write down what came of it."""
+    import dataclasses
+
     from pellucid import demo_data
     from pellucid.checkpoint import write_atomically
     from pellucid.cli.progress import Watch, duration
+    from pellucid.config import RunConfig
     from pellucid.errors import PellucidError
     from pellucid.training.run import train
 
@@ -115,6 +121,12 @@ def _train(task: Task, folder: Path, minutes: float, threads: int) -> None:
             raise PellucidError(f"{folder}: cannot be made: {error.strerror}", hint="--dir ANOTHER_FOLDER") from error
         write_atomically(folder / MARK, "")
         write_files(task, corpus, folder)
+    config = None if minutes is None and resume else recipe(task, minutes or MINUTES, threads)
+    if config is not None and resume:
+        before = RunConfig.from_toml(model / "training" / "config.toml")
+        config = dataclasses.replace(
+            before, training=dataclasses.replace(before.training, max_minutes=config.training.max_minutes)
+        )
     pairs = sum(len(item.targets) for item in corpus.train)
     say(f"{task.title}: {pairs:,} sentence pairs to learn from, {len(corpus.test)} unseen sentences to test with\n")
     with Watch(samples=1) as watch:
@@ -122,7 +134,7 @@ def _train(task: Task, folder: Path, minutes: float, threads: int) -> None:
             [str(folder / "train.tsv")],
             valid=[str(folder / "valid.tsv")],
             out=model,
-            config=None if resume else recipe(task, minutes, threads),
+            config=config,
             resume=resume,
             on_record=watch,
         )
@@ -325,8 +337,8 @@ def _recorded(translator: Translator) -> Iterator[list[Tensor]]:
 
     handles: list[Any] = []
     for layer in translator.model.decoder.layers:
-        handles.append(layer.cross_attention.register_forward_pre_hook(ask, with_kwargs=True))  # type: ignore[union-attr, arg-type]
-        handles.append(layer.cross_attention.register_forward_hook(keep))  # type: ignore[union-attr, arg-type]
+        handles.append(layer.cross_attention.register_forward_pre_hook(ask, with_kwargs=True))  # type: ignore[union-attr]
+        handles.append(layer.cross_attention.register_forward_hook(keep))  # type: ignore[union-attr]
     try:
         yield weights
     finally:
