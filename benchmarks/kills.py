@@ -50,8 +50,8 @@ ema_decay = 0.9
 clip_norm = 1.0
 max_updates = {updates}
 validate_every = 10
-patience = 3
-stop_on = "chrf"
+patience = 2
+stop_on = "loss"
 save_minutes = {save_minutes}
 keep_checkpoints = 3
 average_checkpoints = 3
@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--updates", type=int, default=400, help="most updates of a run")
     parser.add_argument("--save-minutes", type=float, default=1e-6, help="between saves; the default saves every time")
-    parser.add_argument("--pairs", type=int, default=3000)
+    parser.add_argument("--pairs", type=int, default=300, help="few, so that the run ends by patience")
     parser.add_argument("--seed", type=int, default=1, help="of the moments")
     parser.add_argument("--keep", action="store_true", help="leave the folders where they are")
     options = parser.parse_args(arguments)

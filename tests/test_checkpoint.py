@@ -112,6 +112,18 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_device_or_a_link_is_written_to_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(tmp_path / "pipe", "text")
+    assert os.read(reader, 10) == b"text" and not (tmp_path / "pipe").is_file()
+    os.close(reader)
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_atomically(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
+
+
 @pytest.mark.parametrize("share", ["none", "all"])
 def test_average_of_copies_is_the_model_itself(tmp_path, tokenizer, share):
     make(tmp_path / "a", tokenizer, share_embeddings=share)

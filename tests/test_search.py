@@ -40,7 +40,9 @@ class Table:
         assert len(tokens) == len(self.rows)
         self.calls.append((len(self.rows), len(self.sources)))
         self.rows = [(b, (*history, int(t))) for (b, history), t in zip(self.rows, tokens, strict=True)]
-        return torch.stack([torch.as_tensor(self.logits(b, history[1:]), dtype=torch.float32) for b, history in self.rows])
+        return torch.stack(
+            [torch.as_tensor(self.logits(b, history[1:]), dtype=torch.float32) for b, history in self.rows]
+        )
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
         if sources is not None:
@@ -72,7 +74,9 @@ def random_logits(seed: int, vocab: int = 4, sharpness: float = 2.0):
     return logits
 
 
-def brute_force(logits, sentence: int, longest: int, alpha: float, vocab: int = 4) -> list[tuple[float, tuple[int, ...]]]:
+def brute_force(
+    logits, sentence: int, longest: int, alpha: float, vocab: int = 4
+) -> list[tuple[float, tuple[int, ...]]]:
     """Every finished sequence of at most `longest` tokens, best first."""
     words = [t for t in range(vocab) if t not in (EOS, vocab - 1)]
     found = []
@@ -117,7 +121,9 @@ def test_the_penalty_uses_each_hypothesis_own_length():
     """C68: p(A) = 0.30 ends at length 2; p(AA) = 0.28 at length 3. alpha 0 prefers the first, a large one the second."""
     table = {"": [0.0, 1.0, 0.0], "A": [0.30, 0.70, 0.0], "AA": [0.4, 0.6, 0.0], "AAA": [1.0, 0, 0]}
     found = {
-        alpha: beam_search(Table(by_history(table), 1), [3], WORDS, SearchConfig(beam_size=3, length_penalty=alpha))[0][0]
+        alpha: beam_search(Table(by_history(table), 1), [3], WORDS, SearchConfig(beam_size=3, length_penalty=alpha))[0][
+            0
+        ]
         for alpha in (0.0, 3.0)
     }
     assert found[0.0].tokens == (A, A, A)  # 0.42
@@ -131,7 +137,13 @@ def test_the_penalty_uses_each_hypothesis_own_length():
 
 def test_the_search_goes_on_while_an_open_hypothesis_can_still_win():
     """C67: the first that ends has 0.5; the one that goes on ends with 0.49 and, being longer, a better score."""
-    table = {"": [0.5, 0.5, 0.0], "A": [0.0, 1.0, 0.0], "AA": [0.0, 1.0, 0.0], "AAA": [0.98, 0.02, 0.0], "AAAA": [1.0, 0, 0]}
+    table = {
+        "": [0.5, 0.5, 0.0],
+        "A": [0.0, 1.0, 0.0],
+        "AA": [0.0, 1.0, 0.0],
+        "AAA": [0.98, 0.02, 0.0],
+        "AAAA": [1.0, 0, 0],
+    }
     for n_best in (1, 2):
         config = SearchConfig(beam_size=2, length_penalty=0.6, n_best=n_best)
         assert beam_search(Table(by_history(table), 1), [4], WORDS, config)[0][0].tokens == (A, A, A)
@@ -181,7 +193,9 @@ def test_a_beam_of_one_is_greedy(seed, longest):
     """C71."""
     logits = random_logits(seed, vocab=6)
     words, config = Vocabulary(EOS, 5, (5,)), SearchConfig(beam_size=1)
-    assert search(Table(logits, 2), [longest] * 2, words, config) == greedy_search(Table(logits, 2), [longest] * 2, words, config)
+    assert search(Table(logits, 2), [longest] * 2, words, config) == greedy_search(
+        Table(logits, 2), [longest] * 2, words, config
+    )
 
 
 @settings(max_examples=30, deadline=None)
@@ -222,7 +236,9 @@ def test_padding_and_start_are_never_said_whatever_their_logits():
 
 def test_unknown_is_never_said_but_keeps_its_probability():
     words = Vocabulary(EOS, PAD, (PAD,), unk_id=A)
-    found = greedy_search(Table(lambda b, h: [0.0, 5.0, 1.0, 0.0] if not h else [9.0, 0, 0, 0], 1), [3], words, SearchConfig())
+    found = greedy_search(
+        Table(lambda b, h: [0.0, 5.0, 1.0, 0.0] if not h else [9.0, 0, 0, 0], 1), [3], words, SearchConfig()
+    )
     hypothesis = found[0][0]
     assert hypothesis.tokens == (B,)
     expected = torch.tensor([0.0, 5.0, 1.0]).log_softmax(-1)[2].item()

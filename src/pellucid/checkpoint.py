@@ -59,8 +59,12 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         ModelFolderError: the disk is full or the folder cannot be written; the old content is intact.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
+    path = Path(os.path.realpath(path))  # a link stays a link
     temporary = None
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)  # /dev/null, a pipe: must not be replaced by a file
+            return
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             temporary = Path(file.name)
             file.write(data)

@@ -100,6 +100,16 @@ class TransformerConfig:
                 hint="set share_embeddings to 'decoder', or train a joint tokenizer",
             )
 
+        for name, size in (("pad_id", self.tgt_vocab), ("src_pad_id", self.src_vocab), ("start_id", self.tgt_vocab)):
+            found = getattr(self, name)
+            if found is not None and not 0 <= found < size:
+                raise ConfigError(f"`{name}` must be an id of its vocabulary, 0 to {size - 1}, but is {found}")
+        if self.share_embeddings == "all" and self.src_pad_id not in (None, self.pad_id):
+            raise ConfigError(
+                f"`share_embeddings` 'all' needs one padding for both sides, but `src_pad_id` is {self.src_pad_id} and "
+                f"`pad_id` is {self.pad_id}"
+            )
+
     @property
     def source_pad(self) -> int | None:
         return self.pad_id if self.src_pad_id is None else self.src_pad_id

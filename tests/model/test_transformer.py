@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -145,6 +147,14 @@ def test_a_long_search_outgrows_its_buffers_and_stays_right():
             torch.testing.assert_close(state.step(tgt[:, t]), whole[:, t], rtol=1e-4, atol=1e-4)
 
 
+def test_a_source_mask_given_by_hand_hides_padding_from_the_decoder_too():
+    model, given = small(), small()
+    given.config = dataclasses.replace(given.config, pad_id=None)
+    src, tgt = batch()
+    mask = (src != PAD)[:, None, None, :]
+    torch.testing.assert_close(given(src, tgt, mask), model(src, tgt))
+
+
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_no_token_sees_the_future_to_the_last_bit(norm):
     """C7, C11."""
@@ -252,6 +262,9 @@ def test_initialisation():
         ({"positions": "relative"}, "`positions` must be"),
         ({"src_vocab": 0}, "`src_vocab` must be at least 1, but is 0"),
         ({"src_vocab": 8, "share_embeddings": "all"}, "one vocabulary for both sides"),
+        ({"pad_id": 9}, "`pad_id` must be an id of its vocabulary, 0 to 8, but is 9"),
+        ({"pad_id": -1}, "`pad_id` must be"),
+        ({"pad_id": 8, "src_pad_id": 7, "share_embeddings": "all"}, "one padding for both sides"),
     ],
 )
 def test_impossible_shapes_are_refused_in_words(options, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -85,3 +86,13 @@ def write_line(text: str) -> None:
     """One line of result, at once. A line separator inside would make two of it."""
     sys.stdout.write(text.replace("\n", " ") + "\n")
     sys.stdout.flush()
+
+
+def write_file(path: Path, text: str) -> None:
+    """A result that the user named a file for: whole or not at all; into a device or pipe as it is."""
+    from pellucid.checkpoint import write_atomically
+
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")  # a rename would put a file in the place of /dev/null
+    else:
+        write_atomically(path, text)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pellucid.cli.common import examples, input_lines, machine_options, say, search_config, search_options
+from pellucid.cli.common import examples, input_lines, machine_options, say, search_config, search_options, write_file
 
 
 @click.command(
@@ -50,7 +50,6 @@ def command(
     """Translate --src and compare with the references: BLEU and chrF2++, with sacreBLEU's signatures."""
     from pathlib import Path
 
-    from pellucid.checkpoint import write_atomically
     from pellucid.errors import ConfigError
     from pellucid.training.evaluation import corpus_scores, exact_matches, looks_tokenised, paired_bootstrap
     from pellucid.translator import Translator
@@ -73,7 +72,7 @@ def command(
         assert model is not None
         hypotheses = translated(model)
     if save:
-        write_atomically(Path(save), "".join(line + "\n" for line in hypotheses))
+        write_file(Path(save), "".join(line + "\n" for line in hypotheses))
     if (why := looks_tokenised(hypotheses)) and tokenize is None:
         say(f"warning: {why}")
     scores = corpus_scores(hypotheses, references, target_lang, tokenize=tokenize, smooth_method=smooth_method)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -46,6 +47,12 @@ class Verbs(click.Group):
                 hint=f"did you mean `pellucid {near[0]}`?" if near else f"the verbs: {', '.join(VERBS)}",
             )
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would make a plain failure of it
+            raise click.exceptions.Exit(141) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):

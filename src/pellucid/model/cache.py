@@ -1,7 +1,7 @@
 """Beyond the paper: keys and values kept between the steps of a search.
 
 The decoder is fed one new position at a time; what it computed for the earlier ones does not change (the causal mask
-sees to that), so it is kept. Hypotheses of one sentence are neighbouring rows. The one verb for beams is
+sees to that), so it is kept. What is kept is overwritten in place, so no gradient goes through it. Hypotheses of one sentence are neighbouring rows. The one verb for beams is
 :meth:`KeyValueCache.reorder`.
 """
 

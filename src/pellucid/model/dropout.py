@@ -22,7 +22,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, p)
-    dropped = round(p * LEVELS)
+    dropped = min(round(p * LEVELS), LEVELS - 1)
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     keep = bits.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - LEVELS // 2
     return x * keep.to(x.dtype).mul_(LEVELS / (LEVELS - dropped))

@@ -113,7 +113,7 @@ class Transformer(nn.Module):
         With a cache, `tgt` holds the positions that it has not seen yet.
         """
         start = 0 if cache is None else cache.length
-        if tgt_mask is None:
+        if tgt_mask is None and tgt.size(1) > 1:  # a single newest position sees all there is
             tgt_mask = causal_mask(start + tgt.size(1), tgt.device)[start:]  # (T, start + T)
         x = self._dropped(self.tgt_positions(self.tgt_embedding(tgt), start))
         return self.decoder(x, memory, tgt_mask, memory_mask, cache)
@@ -132,10 +132,12 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Source ids (B, S) and target ids (B, T), shifted right -> logits (B, T, V) of the token after each position.
 
-        `memory_mask` is the source's mask for the decoder; None: the same padding is hidden as for the encoder.
+        `memory_mask` is the source's mask for the decoder; None: what is hidden from every position of the encoder (the
+        padding) is hidden from the decoder too.
         """
         if memory_mask is None:
-            memory_mask = self.padding_mask(src)
+            same_for_all = src_mask is not None and src_mask.dim() > 2 and src_mask.size(-2) == 1
+            memory_mask = src_mask if same_for_all else self.padding_mask(src)
         return self.project(self.decode(tgt, self.encode(src, src_mask), tgt_mask, memory_mask))
 
     def _dropped(self, x: Tensor) -> Tensor:
