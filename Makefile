@@ -11,7 +11,7 @@ help: ## this list
 
 setup: $(STAMP) ## the environment alone: .venv with the locked versions and the package
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml scripts/make_venv.sh
 	sh scripts/make_venv.sh $(VENV)
 	@touch $@
 

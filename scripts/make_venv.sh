@@ -20,7 +20,10 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 pip="$venv/bin/python -m pip --disable-pip-version-check"
 # torch by itself first: what asks for `torch` later then finds it there, and fetches no other build of it.
-$pip install --quiet "$(grep '^torch==' requirements.lock)"
+torch=$(grep '^torch==' requirements.lock)
+echo "installing $torch (some hundred MB; a minute or two)"
+$pip install --quiet "$torch"
+echo "installing the rest"
 $pip install --quiet --requirement requirements.lock
 $pip install --quiet --no-deps --no-build-isolation --editable .
 "$venv/bin/pellucid" --version

@@ -141,6 +141,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         "preset": "tiny",
         "model": {"d_model": 16, "n_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 2, "d_ff": 32},
         "data": {"tokenizer": "word"},
+        "search": {"min_length": 1},
         "training": {"batch_tokens": 60, "max_updates": 30, "warmup_steps": 5, "peak_rate": 0.02, "validate_every": 10},
     }
     task = dataclasses.replace(TASKS["zh-en"], settings=settings, sentences=("", "ab cde", "fg"), tested=4)

