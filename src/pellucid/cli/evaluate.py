@@ -51,7 +51,13 @@ def command(
     from pathlib import Path
 
     from pellucid.errors import ConfigError
-    from pellucid.training.evaluation import corpus_scores, exact_matches, looks_tokenised, paired_bootstrap
+    from pellucid.training.evaluation import (
+        corpus_scores,
+        exact_matches,
+        looks_tokenised,
+        paired_bootstrap,
+        refuse_pieces,
+    )
     from pellucid.translator import Translator
 
     references = [list(input_lines(ref)) for ref in refs]
@@ -68,6 +74,8 @@ def command(
 
     if hyp is not None:
         hypotheses = list(input_lines(hyp))
+        if tokenize is None:
+            refuse_pieces(hypotheses, hyp)
     else:
         assert model is not None
         hypotheses = translated(model)
