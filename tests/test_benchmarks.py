@@ -100,5 +100,5 @@ def test_table3_goes_on_where_it_was(run: Callable[..., str], tmp_path: Path) ->
 
 
 def test_kills(run: Callable[..., str]) -> None:
-    out = run("kills", "--kills", "1", "--updates", "8", "--pairs", "300", "--seed", "4")
+    out = run("kills", "--kills", "1", "--updates", "4")
     assert "kills: 1" in out and "problem" not in out

@@ -134,7 +134,7 @@ TASKS = {
         "sentence.",
         tested=300,
         validated=60,
-        settings={**_SMALL, "data": {"vocab_size": 2000}},
+        settings={**_SMALL, "data": {"tokenizer": "char", "vocab_size": 4000}},
         sentences=(
             "我想喝一杯水。",
             "他昨天没有来学校。",

@@ -30,7 +30,7 @@ RESULT = "demo.json"
 """Written last into the demo's folder: a folder that has it holds a finished model."""
 MARK = ".pellucid-demo"
 """Says that the folder is the demo's own, which --retrain may empty."""
-MINUTES = 2.0
+MINUTES = 2.4
 FEW_UPDATES = 400
 """With fewer than so many the models of both tasks are not worth looking at."""
 
@@ -47,7 +47,7 @@ FEW_UPDATES = 400
 @click.option("--task", type=click.Choice(["zh-en", "pinyin"]), default="zh-en", show_default=True,
               help="Chinese to English, or Chinese characters to pinyin.")  # fmt: skip
 @click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), metavar="M", help="Minutes of training, at most. [2]"
+    "--minutes", type=click.FloatRange(0, min_open=True), metavar="M", help="Minutes of training, at most. [2.4]"
 )
 @click.option("--retrain", is_flag=True, help="Train anew, even if there is a model from an earlier time.")
 @click.option("--dir", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
