@@ -31,7 +31,7 @@ RESULT = "demo.json"
 MARK = ".pellucid-demo"
 """Says that the folder is the demo's own, which --retrain may empty."""
 MINUTES = 2.4
-FEW_UPDATES = 400
+FEW_UPDATES = 300
 """With fewer than so many the models of both tasks are not worth looking at."""
 
 
