@@ -49,12 +49,15 @@ CHANGES: list[tuple[str, list[dict[str, Any]]]] = [
 @dataclass(frozen=True)
 class Data:
     what: str
-    src: Path
-    tgt: Path
-    valid_src: Path
-    valid_tgt: Path
+    files: list[Path]
+    """Source, target, source and target of the validation set."""
     source_language: str | None
     target_language: str | None
+
+    @property
+    def inputs(self) -> dict[str, list[str]]:
+        """As `train` wants them."""
+        return {n: [str(f)] for n, f in zip(("src", "tgt", "valid_src", "valid_tgt"), self.files, strict=True)}
 
 
 def run_config(row: dict[str, Any], options: argparse.Namespace, data: Data) -> RunConfig:
@@ -97,10 +100,7 @@ def train_row(config: RunConfig, data: Data, folder: Path, tokenize: str) -> dic
             print(f"  update {record.update}: loss {record.loss:.3f}", file=sys.stderr, flush=True)
 
     resume = (folder / "training" / "config.toml").exists()
-    inputs: dict[str, Any] = {
-        "src": [str(data.src)], "tgt": [str(data.tgt)], "valid_src": [str(data.valid_src)],
-        "valid_tgt": [str(data.valid_tgt)], "config": config,
-    }  # fmt: skip
+    inputs: dict[str, Any] = {**data.inputs, "config": config}
     train(out=folder, on_record=on_record, **({"resume": True} if resume else inputs))
     if Validation not in said:  # it was interrupted after its last update: all that is missing is in its metrics
         lines = (folder / "training" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -108,7 +108,7 @@ def train_row(config: RunConfig, data: Data, folder: Path, tokenize: str) -> dic
     else:
         found = dataclasses.asdict(said[Validation])
     progress = said.get(Progress)
-    sources, references = (_lines(path) for path in (data.valid_src, data.valid_tgt))
+    sources, references = (_lines(path) for path in data.files[2:])
     started = time.monotonic()
     translations = [t.text for t in Translator.load(folder).translate(sources)]
     scores = corpus_scores(translations, [references], data.target_language, tokenize=tokenize)
@@ -164,11 +164,11 @@ def find_data(options: argparse.Namespace, folder: Path) -> Data:
     if any(given):
         if not all(given):
             raise SystemExit("table3.py: --src, --tgt, --valid-src and --valid-tgt must come together")
-        return Data(f"{options.src.name} and {options.tgt.name}", *given, *languages)
+        return Data(f"{options.src.name} and {options.tgt.name}", list(given), *languages)
     names = [f"{part}.lc.norm.tok.{language}.xz" for part in ("train", "val") for language in ("en", "de")]
     files = [MULTI30K / name for name in names]
     if not options.made_up and all(f.exists() for f in files):
-        return Data("Multi30k en-de, lc.norm.tok", *files, "en", "de")
+        return Data("Multi30k en-de, lc.norm.tok", files, "en", "de")
     if not options.made_up:
         raise SystemExit("table3.py: Multi30k is not here; name other files with --src ..., or --made-up PAIRS")
     files = []
@@ -177,14 +177,14 @@ def find_data(options: argparse.Namespace, folder: Path) -> Data:
         for side, language in zip(sides, ("a", "b"), strict=True):
             files.append(folder / f"{part}.{options.made_up}.{language}")
             files[-1].write_text("\n".join(side) + "\n", encoding="utf-8")
-    return Data(f"{options.made_up:,} made-up pairs", *files, *languages)
+    return Data(f"{options.made_up:,} made-up pairs", files, *languages)
 
 
 def key_of(config: RunConfig, data: Data, tokenize: str) -> str:
     """Names a result: other settings or other pairs have another. Threads change times only, and nothing to learn."""
     training = dataclasses.replace(config.training, threads=0, save_minutes=5.0)
     settings = dataclasses.replace(config, training=training).to_toml()
-    sizes = [path.stat().st_size for path in (data.src, data.tgt, data.valid_src, data.valid_tgt)]
+    sizes = [path.stat().st_size for path in data.files]
     return hashlib.sha256(repr((settings, data.what, sizes, tokenize)).encode()).hexdigest()[:16]
 
 

@@ -307,10 +307,10 @@ class Roof:
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.best, self.size, self.best_cpu = 0.0, 0, 0.0
-        self._matrices = [(n, *torch.randn(3, n, n).unbind()) for n in sizes]
+        self._matrices: list[tuple[int, Tensor]] = [(n, torch.randn(3, n, n)) for n in sizes]
 
     def measure(self) -> None:
-        for n, a, b, out in self._matrices:
+        for n, (a, b, out) in self._matrices:
             for _ in range(max(2, (4096 // n) ** 2 // 2)):
                 started, cpu_started = time.perf_counter(), time.process_time()
                 torch.mm(a, b, out=out)

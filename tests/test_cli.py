@@ -420,6 +420,19 @@ def test_a_full_disk_under_the_output(folder: Path) -> None:
     assert err.decode() == "error: No space left on device\n"
 
 
+def test_a_program_that_waits_for_each_answer_gets_it(folder: Path) -> None:
+    process = started("translate", folder / "model")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for text in (b"1 2\n", b"3\n", b"\n", b"4 5 6\n", b"7\n"):
+        process.stdin.write(text)
+        process.stdin.flush()
+        assert process.stdout.readline().endswith(b"\n")  # it would hang here, and the test with it
+    rest, _ = process.communicate(timeout=60)
+    assert rest == b""
+    assert process.returncode == 0
+
+
 def test_interrupted_while_waiting_for_input(folder: Path) -> None:
     process = started("translate", folder / "model")
     assert process.stdin is not None

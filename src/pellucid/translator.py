@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -148,13 +148,20 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         window: int = LARGEST_WINDOW,
+        more: Callable[[], bool] | None = None,
     ) -> Iterator[Translation]:
-        """As :meth:`translate` for any number of texts: the first translations come before the last text is read."""
+        """As :meth:`translate` for any number of texts: the first translations come before the last text is read.
+
+        Args:
+            window: texts that are taken together, at most.
+            more: whether another text is there already. Where it says no, those that are there are translated at once:
+                whoever waits for an answer before sending the next text does not wait for ever.
+        """
         _refuse_one_text(texts, prefixes)
         config = config or self.loaded.search
         waiting, starts = iter(texts), None if prefixes is None else iter(prefixes)
         size, first = 1, 0
-        while some := list(islice(waiting, size)):
+        while some := _taken(waiting, size, more):
             begins = None if starts is None else list(islice(starts, len(some)))
             yield from self._window(some, config, begins, first)
             first += len(some)
@@ -356,6 +363,16 @@ def _refuse_one_text(texts: Iterable[str], prefixes: Iterable[str] | None) -> No
     for name, given in (("texts", texts), ("prefixes", prefixes)):
         if isinstance(given, str):
             raise DataError(f"`{name}` must be several texts, but is one: {given[:40]!r}", hint="put it in a list")
+
+
+def _taken(texts: Iterator[str], size: int, more: Callable[[], bool] | None) -> list[str]:
+    """The next `size` texts, or fewer if no more are there for now."""
+    taken = []
+    for text in texts:
+        taken.append(text)
+        if len(taken) >= size or (more is not None and not more()):
+            break
+    return taken
 
 
 def split_keeping_separators(text: str, rule: re.Pattern[str]) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -86,10 +87,10 @@ def command(
     truncated: list[int] = []
     unknown: list[int] = []
     flagged = {"split": split, "truncated": truncated, "unknown": unknown}
-    window = 1 if not files and sys.stdin.isatty() else 1024
+    more = None if files else _input_is_waiting
     texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
     for lines, translation in enumerate(
-        translator.stream(texts, config, prefixes=_prefixes(prefix), window=window), start=1
+        translator.stream(texts, config, prefixes=_prefixes(prefix), more=more), start=1
     ):
         if as_json:
             write_line(json.dumps(dataclasses.asdict(translation), ensure_ascii=False))
@@ -115,6 +116,14 @@ def command(
     if verbose:
         seconds = time.perf_counter() - started
         say(f"{lines:,} lines in {seconds:.1f} s ({lines / max(seconds, 1e-9):.1f} a second)")
+
+
+def _input_is_waiting() -> bool:
+    """Whether standard input has something to read, or has ended. Not known (Windows, no real file): yes."""
+    try:
+        return bool(select.select([sys.stdin.fileno()], [], [], 0)[0])
+    except (OSError, ValueError):
+        return True
 
 
 def _prefixes(prefix: str | None) -> Iterator[str] | None:
