@@ -191,7 +191,7 @@ class TrainingConfig:
     schedule: Literal["inverse_sqrt", "noam"] = "inverse_sqrt"
     """'noam' is equation (3) of the paper; 'inverse_sqrt' the same curve with a given peak."""
     peak_rate: float = 0.0
-    """Peak learning rate of 'inverse_sqrt'; 0 chooses what equation (3) has at its peak for this width."""
+    """Peak learning rate of 'inverse_sqrt'; 0 chooses that of equation (3) for this width and warm-up (of 1,000 at least)."""
     warmup_steps: int = 0
     """Updates until the peak. 0 chooses the paper's 4000, or less where the data is small: about eight epochs."""
     adam_beta1: float = 0.9

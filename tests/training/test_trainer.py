@@ -149,6 +149,15 @@ def test_two_vocabularies_of_one_size_share_nothing(tmp_path):
     assert loaded.model.src_embedding.weight is not loaded.model.tgt_embedding.weight
 
 
+def test_a_short_run_gets_no_absurd_learning_rate(tmp_path, reversals):
+    """Equation (3) with a warm-up of two updates would peak at (16 * 2)^-0.5 = 0.18."""
+    config = tiny(max_updates=8, peak_rate=0.0, warmup_steps=0)
+    rates = [r.rate for r in records_of(reversals, tmp_path / "run", config) if isinstance(r, Progress)]
+    assert max(rates) == pytest.approx((16 * 1000) ** -0.5)
+    saved = RunConfig.from_toml(tmp_path / "run" / "training" / "config.toml")
+    assert saved.training.peak_rate == max(rates)
+
+
 def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path, reversals):
     with pytest.raises(TrainingError, match="loss is nan") as raised:
         train(

@@ -19,19 +19,22 @@ from typing import Any
 import torch
 
 from pellucid.checkpoint import LoadedModel, average_weights, save_model, write_atomically
-from pellucid.config import RunConfig, TransformerConfig
+from pellucid.config import PRESETS, RunConfig, TransformerConfig
 from pellucid.data.corpus import Corpus, split_valid, why_dropped
 from pellucid.data.store import PairStore
 from pellucid.data.tokenizer import Tokenizer, choose_vocab_size
 from pellucid.errors import ConfigError, TrainingError
 from pellucid.machine import available_cores, available_memory
 from pellucid.model.transformer import Transformer
+from pellucid.training.optimizer import noam_rate
 from pellucid.training.records import Finished, Prepared, Preparing, Progress, Record, Saved, Validation
 from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer, ValidationSet
 from pellucid.version import __version__
 
 PAPER_WARMUP = 4000
+LEAST_WARMUP_COUNTED = 1000
+"""A chosen peak rate is that of equation (3) for a warm-up of so many updates at least."""
 MAY_CHANGE = {
     "max_updates", "max_epochs", "max_minutes", "patience", "save_minutes", "keep_checkpoints", "average_checkpoints",
     "device", "threads",
@@ -121,7 +124,7 @@ def _train(
     def told(stage: str) -> Callable[[int], None]:
         return lambda done: tell(Preparing(stage=stage, done=done, total=None))
 
-    store, report = PairStore.build(folder.store, corpus, source, target, config.data, told("pairs"))
+    store, report = PairStore.build(folder.store, corpus, source, target, config.data, told("pairs"), threads=threads)
     if not len(store):
         raise TrainingError(
             "no pair is left to train on: "
@@ -306,6 +309,12 @@ def _chosen(config: RunConfig, store: PairStore, device: torch.device, notes: li
         notes.append(f"warmup_steps: {warmup}")
     elif training.max_updates and training.warmup_steps > training.max_updates // 2:
         notes.append(f"warmup_steps {training.warmup_steps} is more than half of the {training.max_updates} updates")
+    if training.schedule == "inverse_sqrt" and not training.peak_rate:
+        width = config.model.get("d_model", PRESETS[preset].get("d_model", TransformerConfig.d_model))
+        # Equation (3)'s peak grows as the warm-up shrinks; a warm-up of a few updates would make it absurd.
+        counted = max(training.warmup_steps, LEAST_WARMUP_COUNTED)
+        training = dataclasses.replace(training, peak_rate=noam_rate(counted, width, counted))
+        notes.append(f"peak_rate: {training.peak_rate:.2g}")
     return dataclasses.replace(config, preset=preset, training=training)
 
 
