@@ -10,7 +10,7 @@ import torch
 
 from pellucid.checkpoint import load_model, load_tensors
 from pellucid.config import RunConfig, SearchConfig
-from pellucid.errors import AlignmentError, DataError, TrainingError
+from pellucid.errors import AlignmentError, ConfigError, DataError, TrainingError
 from pellucid.training.evaluation import corpus_scores
 from pellucid.training.records import Finished, Plan, Prepared, Progress, Validation
 from pellucid.training.run import train
@@ -166,6 +166,12 @@ def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path, reversals):
             config=tiny(peak_rate=1e30, warmup_steps=1, max_updates=50, validate_bleu=False),
         )
     assert "peak_rate" in raised.value.hint
+
+
+def test_a_precision_that_would_not_be_used_is_refused(tmp_path, reversals):
+    with pytest.raises(ConfigError, match="for GPUs, but the device is cpu"):
+        train([str(reversals)], out=tmp_path / "run", config=tiny(precision="bfloat16", device="cpu"))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_plan_that_cannot_work_is_refused_before_the_first_step(tmp_path, reversals):

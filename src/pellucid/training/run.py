@@ -116,6 +116,8 @@ def _train(
 
     # 2. cut into pieces
     device = choose_device(config.training.device)
+    if config.training.precision == "bfloat16" and device.type == "cpu":
+        raise ConfigError("`precision` 'bfloat16' is for GPUs, but the device is cpu", hint="--precision auto")
     threads = config.training.threads or available_cores()
     torch.set_num_threads(threads)
     source, target, config = _tokenizers(folder, corpus, config, threads, tell, notes)

@@ -119,8 +119,6 @@ class RunFolder:
             save_tensors(hidden / "model.safetensors", weights, {"format": "pt"})
             save_tensors(hidden / "state.safetensors", state)
             write_atomically(hidden / "state.json", json.dumps(info, indent=1))
-            if final.exists():  # the same update again, now with its validation
-                shutil.rmtree(final)
             hidden.rename(final)
             fsync_directory(self._checkpoints)
         except (OSError, ModelFolderError) as error:
