@@ -63,7 +63,7 @@ from pellucid.data.batching import Batch, make_batch, plan_epoch, useful_share
 from pellucid.data.corpus import Corpus
 from pellucid.data.store import PairStore
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.machine import available_cores
+from pellucid.machine import available_cores, keep_freed_memory
 from pellucid.model.transformer import Transformer
 from pellucid.training.optimizer import set_rate
 from pellucid.training.run_folder import RunFolder
@@ -427,6 +427,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--rounds and --batches must be at least 1")
     threads = options.threads or available_cores()
     torch.set_num_threads(threads)
+    keep_freed_memory()  # as `pellucid train` does; here all trainers have it
 
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pellucid-bench-")))

@@ -32,7 +32,7 @@ LADDER = """
     checkpoint
     translator
     training.records training.loss training.optimizer training.evaluation
-    training.run_folder
+    training.run_folder training.replicas
     training.trainer
     training.run
     cli.common cli.progress

@@ -194,6 +194,8 @@ class TrainingConfig:
     """Peak learning rate of 'inverse_sqrt'; 0 chooses that of equation (3) for this width and warm-up (of 1,000 at least)."""
     warmup_steps: int = 0
     """Updates until the peak. 0 chooses the paper's 4000, or less where the data is small: about eight epochs."""
+    cooldown_steps: int = 0
+    """The last updates before `max_updates`, over which the rate falls linearly to zero; 0: the curve just goes on."""
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9
@@ -230,12 +232,17 @@ class TrainingConfig:
         for name in ("batch_tokens", "accumulate"):
             _must(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
         for name in (
-            "peak_rate", "warmup_steps", "weight_decay", "clip_norm", "max_updates", "max_epochs", "max_minutes",
+            "peak_rate", "warmup_steps", "cooldown_steps", "weight_decay", "clip_norm", "max_updates", "max_epochs", "max_minutes",
             "validate_every", "patience", "save_minutes", "average_checkpoints", "threads",
         ):  # fmt: skip
             _must(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         for name in ("adam_beta1", "adam_beta2", "label_smoothing", "ema_decay"):
             _must(0.0 <= getattr(self, name) < 1.0, name, "at least 0 and below 1", getattr(self, name))
+        if self.cooldown_steps > self.max_updates:
+            raise ConfigError(
+                f"`cooldown_steps` are the last of `max_updates`, but {self.cooldown_steps} is more than {self.max_updates}",
+                hint="set training.max_updates too, or training.cooldown_steps=0",
+            )
         _must(self.adam_epsilon > 0, "adam_epsilon", "above 0", self.adam_epsilon)
         _must(self.keep_checkpoints >= 1, "keep_checkpoints", "at least 1", self.keep_checkpoints)
         _must(self.schedule in ("inverse_sqrt", "noam"), "schedule", "'inverse_sqrt' or 'noam'", self.schedule)

@@ -108,12 +108,29 @@ def test_a_batch_without_padding_and_one_of_nothing_else_are_finite():
         assert (loss.item() == 0.0) is empty
 
 
-def test_huge_logits_do_not_overflow():
-    hidden = torch.full((4, 2), 300.0, requires_grad=True)
-    weight = torch.tensor([[300.0, 0.0], [0.0, -300.0], [1.0, 1.0]], requires_grad=True)
-    loss, _ = linear_cross_entropy(hidden, weight, torch.tensor([0, 1, 2, 0]), 0.1, None)
-    loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(hidden.grad).all()
+@pytest.mark.parametrize("offsets", [(0, 0, 0), (400, 400, 400), (-400, -400, -400), (90, 0, -110)])
+def test_logits_far_from_zero_neither_overflow_nor_vanish(offsets):
+    """The last feature is added to every logit of its row, which changes no probability."""
+    torch.manual_seed(0)
+    hidden = torch.randn(3, 4, dtype=torch.float64)
+    hidden[:, -1] = torch.tensor(offsets)
+    weight = torch.randn(7, 4, dtype=torch.float64)
+    weight[:, -1] = 1.0
+    targets = torch.tensor([2, 0, 6])
+    hidden.requires_grad_(), weight.requires_grad_()
+    plain = label_smoothed_cross_entropy(hidden @ weight.t(), targets, 0.1, None).double()
+    expected = torch.autograd.grad(plain, [hidden, weight])
+    h, w = (t.detach().float().requires_grad_() for t in (hidden, weight))
+    loss, _ = linear_cross_entropy(h, w, targets, 0.1, None)
+    assert loss.item() == pytest.approx(plain.item(), rel=1e-4)
+    for found, right in zip(torch.autograd.grad(loss, [h, w]), expected, strict=True):
+        torch.testing.assert_close(found.double(), right, rtol=1e-3, atol=1e-3)
+
+
+def test_infinite_logits_give_a_loss_that_is_no_number():
+    """The trainer looks for that; a finite value would hide that training has gone wrong."""
+    hidden = torch.full((2, 2), float("inf"))
+    assert not torch.isfinite(linear_cross_entropy(hidden, torch.ones(3, 2), torch.tensor([0, 1]), 0.1, None)[0])
 
 
 def test_bfloat16_hidden_states_give_a_float32_loss_and_finite_gradients():

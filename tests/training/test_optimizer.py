@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from pellucid.config import TrainingConfig
+from pellucid.errors import ConfigError
 from pellucid.training.optimizer import inverse_sqrt_rate, learning_rate, make_adam, noam_rate, set_rate, update_average
 
 
@@ -25,6 +26,20 @@ def test_inverse_sqrt_rises_in_a_line_to_its_peak_and_falls():
 def test_no_peak_given_means_equation_3():
     config = TrainingConfig(warmup_steps=400)
     assert learning_rate(100, config, 128) == noam_rate(100, 128, 400)
+
+
+def test_cooldown_is_a_line_to_zero_over_the_last_updates():
+    """Ten updates of 100: the 91st still has the whole rate, the 96th half of it, the 100th a tenth."""
+    flat = {"schedule": "inverse_sqrt", "peak_rate": 0.005, "warmup_steps": 20, "max_updates": 100}
+    plain, cooled = TrainingConfig(**flat), TrainingConfig(**flat, cooldown_steps=10)
+    shares = [learning_rate(u, cooled, 128) / learning_rate(u, plain, 128) for u in (1, 20, 90, 91, 96, 100)]
+    assert shares == pytest.approx([1, 1, 1, 1, 0.5, 0.1])
+    assert learning_rate(101, cooled, 128) == 0.0
+
+
+def test_cooldown_needs_an_end():
+    with pytest.raises(ConfigError, match="`cooldown_steps` are the last of `max_updates`, but 10 is more than 0"):
+        TrainingConfig(cooldown_steps=10)
 
 
 def test_adam_is_torchs_adam_with_the_papers_constants():

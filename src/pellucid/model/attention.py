@@ -53,6 +53,8 @@ def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0
 ) -> Tensor:
     """The output of :func:`scaled_dot_product_attention` from PyTorch's fused kernel, which never builds the weights."""
+    if dropout and query.device.type == "cpu":  # there PyTorch has no such kernel, and one generator for all threads
+        return scaled_dot_product_attention(query, key, value, mask, dropout)[0]
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
 
 

@@ -58,8 +58,10 @@ def linear_cross_entropy(
 class _LinearCrossEntropy(torch.autograd.Function):
     """`hidden` (N, D), `weight` (V, D), `targets` (N): see :func:`linear_cross_entropy`.
 
-    With z = W h, the gradient by z is p - q. Its constant part -eps/V is left out of the chunks and added once at the
-    end: to the gradient of h as -eps/V times the sum of W's rows, to that of W as -eps/V times the sum of all h.
+    With z = W h, the gradient by z is p - q. Three things keep the passes over a chunk few: the constant part -eps/V of
+    q is added once at the end (to the gradient of h as -eps/V times the sum of W's rows, to that of W as -eps/V times
+    the sum of all h); p = e^z / sum e^z is never divided out (both gradients are products with p: their small factor is
+    divided instead); and the rows' largest z is subtracted only where e^z leaves float32's range.
     """
 
     @staticmethod
@@ -71,28 +73,32 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_weight = torch.zeros_like(weight, dtype=wide) if need_weight else None
         weight_sum = weight.sum(0, dtype=wide)  # (D)
         w = weight.to(hidden.dtype)
+        w_t = w.t().contiguous()  # a copy, which makes the products of all chunks a tenth faster
         loss = torch.zeros((), dtype=wide, device=hidden.device)
         plain = torch.zeros((), dtype=wide, device=hidden.device)
-        chunk = max(16, CHUNK_CELLS // vocab)
+        chunk = min(max(16, CHUNK_CELLS // vocab), max(1, hidden.size(0)))
+        logits = hidden.new_empty(chunk, vocab)
         for start in range(0, hidden.size(0), chunk):
             h, y = hidden[start : start + chunk], targets[start : start + chunk, None]
-            z = (h @ w.t()).to(wide)  # (n, V)
-            right = z.gather(1, y)
-            top = z.amax(1, keepdim=True)
-            p = z.sub_(top).exp_()
-            total = p.sum(1, keepdim=True)
-            log_total = total.log() + top  # log sum exp z
+            out = logits[: h.size(0)]
+            # Looking at the sums is free on a CPU; a GPU would have to be waited for.
+            try_without = hidden.device.type == "cpu" and hidden.dtype == wide
+            right, top, p, total = _exponentials(h, w_t, y, wide, out, subtract_top=not try_without)
+            if try_without and not (total.min() > 1e-30 and total.max() < 1e30):
+                right, top, p, total = _exponentials(h, w_t, y, wide, out, subtract_top=True)
+            log_total = total.log() if top is None else total.log() + top  # log sum e^z
             plain += (log_total - right).sum()
             loss += (log_total - (1 - smoothing) * right).sum() - share * (h.to(wide) @ weight_sum).sum()
             if not (need_hidden or need_weight):
                 continue
-            p.div_(total)
-            p.scatter_add_(1, y, torch.full_like(right, smoothing - 1))
-            p = p.to(hidden.dtype)
+            p.scatter_add_(1, y, (smoothing - 1) * total)
+            p, per_total = p.to(hidden.dtype), total.reciprocal_()
             if d_hidden is not None:
-                torch.mm(p, w, out=d_hidden[start : start + chunk])
+                d_h = torch.mm(p, w, out=d_hidden[start : start + chunk])
+                d_h.mul_(per_total)
             if d_weight is not None:
-                d_weight.addmm_(p.t(), h) if p.dtype == wide else d_weight.add_(p.t() @ h)
+                divided = (h * per_total).to(hidden.dtype)
+                d_weight.addmm_(p.t(), divided) if p.dtype == wide else d_weight.add_(p.t() @ divided)
         if d_hidden is not None:
             d_hidden -= (share * weight_sum).to(hidden.dtype)
         if d_weight is not None:
@@ -111,3 +117,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _exponentials(
+    h: Tensor, w_t: Tensor, y: Tensor, wide: torch.dtype, out: Tensor, subtract_top: bool
+) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+    """z_y (n, 1), the largest z of each row (n, 1) or None, e^(z - it or 0) (n, V), their sums (n, 1). `out` is used up."""
+    z = torch.mm(h, w_t, out=out).to(wide)
+    right, top = z.gather(1, y), None
+    if subtract_top:
+        top = z.amax(1, keepdim=True)
+        z.sub_(top)
+    p = z.exp_()
+    return right, top, p, p.sum(1, keepdim=True)

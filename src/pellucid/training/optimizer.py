@@ -25,10 +25,19 @@ def inverse_sqrt_rate(update: int, peak: float, warmup_steps: int) -> float:
 
 
 def learning_rate(update: int, config: TrainingConfig, d_model: int) -> float:
-    """The rate of update number `update` (from 1) under `config`: a pure function, so that resuming needs no state."""
+    """The rate of update number `update` (from 1) under `config`: a pure function, so that resuming needs no state.
+
+    With `cooldown_steps`, beyond the paper, the last updates before `max_updates` have a rate that falls linearly to
+    zero on top of that (Haegele et al. 2024, arXiv 2405.18392, section 3).
+    """
     if config.schedule == "noam" or config.peak_rate == 0:
-        return noam_rate(update, d_model, config.warmup_steps)
-    return inverse_sqrt_rate(update, config.peak_rate, config.warmup_steps)
+        rate = noam_rate(update, d_model, config.warmup_steps)
+    else:
+        rate = inverse_sqrt_rate(update, config.peak_rate, config.warmup_steps)
+    if config.cooldown_steps:
+        # The last update has 1 / cooldown_steps of the rate and not 0, which would be no update.
+        rate *= min(1.0, max(0, config.max_updates + 1 - update) / config.cooldown_steps)
+    return rate
 
 
 def make_adam(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> torch.optim.Adam:

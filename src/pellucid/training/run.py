@@ -24,7 +24,7 @@ from pellucid.data.corpus import Corpus, split_valid, why_dropped
 from pellucid.data.store import PairStore
 from pellucid.data.tokenizer import Tokenizer, choose_vocab_size
 from pellucid.errors import ConfigError, TrainingError
-from pellucid.machine import available_cores, available_memory
+from pellucid.machine import available_cores, available_memory, keep_freed_memory
 from pellucid.model.transformer import Transformer
 from pellucid.training.optimizer import noam_rate
 from pellucid.training.records import Finished, Prepared, Preparing, Progress, Record, Saved, Validation
@@ -120,6 +120,7 @@ def _train(
         raise ConfigError("`precision` 'bfloat16' is for GPUs, but the device is cpu", hint="--precision auto")
     threads = config.training.threads or available_cores()
     torch.set_num_threads(threads)
+    keep_freed_memory()
     source, target, config = _tokenizers(folder, corpus, config, threads, tell, notes)
 
     # 3. store

@@ -32,10 +32,12 @@ from pellucid.config import SearchConfig, TrainingConfig
 from pellucid.data.batching import Batch, EpochPlan, make_batch, plan_epoch, useful_share
 from pellucid.data.store import PairStore
 from pellucid.errors import TrainingError
+from pellucid.model.transformer import Transformer
 from pellucid.training.evaluation import corpus_scores
 from pellucid.training.loss import linear_cross_entropy
 from pellucid.training.optimizer import learning_rate, make_adam, set_rate, update_average
 from pellucid.training.records import Finished, Plan, Progress, Record, Saved, Validation
+from pellucid.training.replicas import Replicas
 from pellucid.training.run_folder import RunFolder
 from pellucid.translator import Translator
 
@@ -96,6 +98,7 @@ class Trainer:
             self.average = {name: weight.clone() for name, weight in weights_of(self.model).items()}
         self.stop_requested: str | None = None
         """Set from outside (a signal handler) to stop after the update under way; the text becomes the reason."""
+        self._replicas = Replicas(self.model, config.batch_tokens)
         self._bf16 = device.type == "cuda" and config.precision != "float32"
 
     # --- resuming ---------------------------------------------------------------------------------------------------
@@ -367,22 +370,22 @@ class Trainer:
             store or self.store, indices, source.pad_id, target.pad_id, target.pad_id if start is None else start
         )
 
-    def _loss(self, batch: Batch, smoothing: float) -> tuple[Tensor, Tensor]:
+    def _loss(
+        self, model: Transformer, src: np.ndarray, tgt_in: np.ndarray, tgt_out: np.ndarray
+    ) -> tuple[Tensor, Tensor]:
         """Sums over the batch's target tokens: the smoothed loss, and -log p(target)."""
-        src, tgt_in, tgt_out = (
-            torch.from_numpy(ids).to(self.device, non_blocking=True) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
+        source, target, right = (
+            torch.from_numpy(ids).to(self.device, non_blocking=True) for ids in (src, tgt_in, tgt_out)
         )
         with self._autocast():
-            mask = self.model.padding_mask(src)
-            hidden = self.model.decode(tgt_in, self.model.encode(src, mask), None, mask)
+            mask = model.padding_mask(source)
+            hidden = model.decode(target, model.encode(source, mask), None, mask)
         return linear_cross_entropy(
-            hidden, self.model.output.weight, tgt_out, smoothing, self.loaded.target_tokenizer.pad_id
+            hidden, model.output.weight, right, self.config.label_smoothing, self.loaded.target_tokenizer.pad_id
         )
 
     def _gradients(self, batch: Batch) -> tuple[float, float]:
-        loss, plain = self._loss(batch, self.config.label_smoothing)
-        loss.backward()
-        return float(loss.detach()), float(plain)
+        return self._replicas.gradients(self._loss, batch)
 
     def _autocast(self) -> AbstractContextManager[Any]:
         return torch.autocast("cuda", torch.bfloat16) if self._bf16 else nullcontext()
@@ -414,7 +417,7 @@ class Trainer:
             epoch = plan_epoch(*lengths, self.config.batch_tokens, 0, 0)
             for k in range(len(epoch)):
                 batch = self._batch(epoch[k], store)
-                sums = self._loss(batch, self.config.label_smoothing)
+                sums = self._loss(self.model, batch.src, batch.tgt_in, batch.tgt_out)
                 loss, plain, tokens = loss + float(sums[0]), plain + float(sums[1]), tokens + batch.tgt_tokens
             bleu = chrf = None
             signature = ""
