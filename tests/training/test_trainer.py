@@ -7,13 +7,16 @@ import tomllib
 
 import pytest
 import torch
+import torch._dynamo.testing
 
 from pellucid.checkpoint import load_model, load_tensors
 from pellucid.config import RunConfig, SearchConfig
 from pellucid.errors import AlignmentError, ConfigError, DataError, TrainingError
+from pellucid.model.transformer import Transformer
 from pellucid.training.evaluation import corpus_scores
 from pellucid.training.records import Finished, Plan, Prepared, Progress, Validation
 from pellucid.training.run import train
+from pellucid.training.trainer import Trainer, decoder_output
 from pellucid.translator import Translator
 from training.conftest import tiny, write_reversals
 
@@ -85,7 +88,6 @@ def test_before_the_first_step_it_says_what_will_happen(tmp_path, reversals):
 
 def test_trying_the_largest_batch_changes_nothing(tmp_path, reversals, monkeypatch):
     """Planning draws no random numbers from the run and leaves no gradients."""
-    from pellucid.training.trainer import Trainer
 
     config = tiny(max_updates=5)
     train([str(reversals)], out=tmp_path / "planned", config=config)
@@ -235,3 +237,24 @@ def test_limits(tmp_path, reversals):
     assert isinstance(last, Finished) and last.reason == "max_epochs"
     last = records_of(reversals, tmp_path / "time", tiny(max_minutes=0.03, validate_bleu=False))[-1]
     assert last.reason == "max_time" and last.seconds >= 1.8
+
+
+def test_a_compiled_model_is_one_graph_for_all_shapes_and_gives_the_same_gradients():
+    """What a GPU compiles, here with the back end that only traces: nothing in the passes may break the graph."""
+    torch.manual_seed(0)
+    model = Transformer(30, 30, 16, 2, 2, 2, 24, 0.0, pad_id=0, start_id=1, share_embeddings="all").train()
+    graphs = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(decoder_output, dynamic=True, backend=graphs, fullgraph=True)
+    weights = list(model.encoder.parameters())
+    for rows, source, target in [(3, 7, 5), (5, 9, 6), (2, 12, 11)]:
+        src, tgt = torch.randint(2, 30, (rows, source)), torch.randint(2, 30, (rows, target))
+        src[0, -2:] = 0
+        found, expected = compiled(model, src, tgt), decoder_output(model, src, tgt)
+        torch.testing.assert_close(found, expected)
+        for a, b in zip(
+            torch.autograd.grad(found.sin().sum(), weights),
+            torch.autograd.grad(expected.sin().sum(), weights),
+            strict=True,
+        ):
+            torch.testing.assert_close(a, b)
+    assert graphs.frame_count == 1

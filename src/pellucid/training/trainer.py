@@ -99,6 +99,9 @@ class Trainer:
         self.stop_requested: str | None = None
         """Set from outside (a signal handler) to stop after the update under way; the text becomes the reason."""
         self._replicas = Replicas(self.model, config.batch_tokens)
+        self._hidden = decoder_output
+        if device.type == "cuda" and config.compile:  # on a CPU it would need a C++ compiler there
+            self._hidden = torch.compile(decoder_output, dynamic=True)
         self._bf16 = device.type == "cuda" and config.precision != "float32"
 
     # --- resuming ---------------------------------------------------------------------------------------------------
@@ -378,8 +381,7 @@ class Trainer:
             torch.from_numpy(ids).to(self.device, non_blocking=True) for ids in (src, tgt_in, tgt_out)
         )
         with self._autocast():
-            mask = model.padding_mask(source)
-            hidden = model.decode(target, model.encode(source, mask), None, mask)
+            hidden = self._hidden(model, source, target)
         return linear_cross_entropy(
             hidden, model.output.weight, right, self.config.label_smoothing, self.loaded.target_tokenizer.pad_id
         )
@@ -462,6 +464,12 @@ class Trainer:
             yield
         finally:
             set_weights(self.model, raw, "weights")
+
+
+def decoder_output(model: Transformer, src: Tensor, tgt_in: Tensor) -> Tensor:
+    """What the loss is computed from: (B, T, D) for source ids (B, S) and target ids (B, T), shifted right."""
+    mask = model.padding_mask(src)
+    return model.decode(tgt_in, model.encode(src, mask), None, mask)
 
 
 def _perplexity(loss: float) -> float:
