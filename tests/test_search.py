@@ -20,6 +20,7 @@ from pellucid.search import (
     length_penalty,
     log_probabilities,
     search,
+    top_tokens,
 )
 
 EOS, A, B, PAD = range(4)
@@ -332,6 +333,24 @@ def test_log_probabilities_are_float32_even_of_half_precision_logits():
     assert found.dtype == torch.float32
     torch.testing.assert_close(found[0, :2], torch.tensor([0.0, 1.0]).log_softmax(0))
     assert found[0, 2] == NEVER
+
+
+@pytest.mark.parametrize("vocab", [5, 300, 1024, 1100, 5000])
+@pytest.mark.parametrize("k", [1, 2, 8])
+def test_top_tokens_are_the_highest_wherever_they_stand(vocab, k):
+    """Against PyTorch's own, on rows whose best are spread, in one block, behind the last whole block, or forbidden."""
+    torch.manual_seed(0)
+    scores = torch.randn(6, vocab)
+    scores[1, :k] += 10.0
+    scores[2, -k:] += 10.0
+    scores[3] = NEVER
+    scores[3, vocab // 2] = -3.0
+    scores[4] = torch.arange(vocab).float()
+    values, places = top_tokens(scores, k)
+    expected = scores.topk(min(k, vocab), -1)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(scores.gather(1, places), values)
+    assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
 def test_no_translation_comes_twice_among_the_n_best():

@@ -21,6 +21,8 @@ from torch import Tensor
 from pellucid.config import SearchConfig
 
 NEVER = float("-inf")
+BLOCK = 128
+"""Tokens that :func:`top_tokens` looks at together."""
 
 
 class SearchState(Protocol):
@@ -75,6 +77,24 @@ def log_probabilities(logits: Tensor, forbidden: Sequence[int]) -> Tensor:
     return logits.log_softmax(-1)
 
 
+def top_tokens(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The `k` highest scores of each row (N, V) and their places, best first: `scores.topk(k)`, some times faster on a CPU.
+
+    The k best are in the k blocks of tokens whose own best are highest (or among those left over behind the blocks).
+    Finding the best of a block is quick; PyTorch's search through a whole row is not.
+    """
+    blocks = scores.size(1) // BLOCK
+    if scores.device.type != "cpu" or blocks <= 2 * k:
+        return scores.topk(min(k, scores.size(1)), -1)
+    end = blocks * BLOCK
+    whole = scores[:, :end].unflatten(1, (blocks, BLOCK))  # (N, blocks, BLOCK)
+    best = whole.amax(-1).topk(k, -1).indices  # (N, k)
+    inside = whole.gather(1, best[..., None].expand(-1, -1, BLOCK)).flatten(1)  # (N, k BLOCK)
+    values, where = torch.cat([inside, scores[:, end:]], 1).topk(k, -1)
+    places = best.gather(1, (where // BLOCK).clamp(max=k - 1)) * BLOCK + where % BLOCK
+    return values, torch.where(where < k * BLOCK, places, where - k * BLOCK + end)
+
+
 def search(
     state: SearchState,
     max_lengths: Sequence[int],
@@ -110,7 +130,7 @@ def greedy_search(
 ) -> list[list[Hypothesis]]:
     """The likeliest token at every step: a beam of one."""
     prefixes = prefixes or [()] * len(max_lengths)
-    return _one_by_one(state, max_lengths, vocabulary, config, prefixes, 1, lambda log_p, _: log_p.argmax(-1))
+    return _one_by_one(state, max_lengths, vocabulary, config, prefixes, 1, lambda log_p, _: top_tokens(log_p, 1)[1][:, 0])
 
 
 def sample_search(
@@ -332,15 +352,16 @@ def beam_search(
         device, vocab = log_p.device, log_p.size(-1)
         histories = tokens.flatten(0, 1).tolist() if config.no_repeat_ngram else ()
         wanted = [prefixes[s.number] for s in live]
-        allowed = _allowed(log_p, t, histories, wanted, vocabulary, config).view(len(live), rows_each, vocab)
+        allowed = _allowed(log_p, t, histories, wanted, vocabulary, config)
         if log_probs is None:
             log_probs = torch.zeros(len(live), 1, device=device)
-        totals = (log_probs[..., None] + allowed).flatten(1)  # (B, R V)
 
         # 2 W candidates: each of the R rows has one end mark, so that even if the best W all end, W go on.
+        of_each, ids = top_tokens(allowed, min(2 * width, vocab))  # (N, 2 W): no row can have more among the best
+        totals = (log_probs[..., None] + of_each.view(len(live), rows_each, -1)).flatten(1)  # (B, R 2 W)
         count = min(2 * width, totals.size(1))
         best, where = totals.topk(count, -1)  # (B, 2 W), best first
-        parents, ids = where // vocab, where % vocab  # (B, 2 W)
+        parents, ids = where // of_each.size(1), ids.view(len(live), -1).gather(1, where)  # (B, 2 W)
         ends = ids == vocabulary.eos_id
 
         # Those that end, if they are among the W best, are finished. (One that is not would not have been kept.)
