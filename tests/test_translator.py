@@ -13,6 +13,8 @@ from pellucid import translator as translator_module
 from pellucid.checkpoint import LoadedModel
 from pellucid.config import SearchConfig, TransformerConfig
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.engines import executor
+from pellucid.engines.executor import ExecutorState
 from pellucid.errors import ConfigError, DataError
 from pellucid.model.transformer import Transformer
 from pellucid.translator import (
@@ -268,13 +270,13 @@ def test_many_short_lines_make_no_huge_batch(translator, monkeypatch):
     """1,024 lines of one word, 4 hypotheses and 32,000 pieces would be 131 million logits a step. The text stays."""
     sizes: list[int] = []
 
-    class Watched(translator_module.DecoderState):
+    class Watched(ExecutorState):
         def step(self, tokens: torch.Tensor) -> torch.Tensor:
             logits = super().step(tokens)
             sizes.append(logits.numel())
             return logits
 
-    monkeypatch.setattr(translator_module, "DecoderState", Watched)
+    monkeypatch.setattr(executor, "ExecutorState", Watched)
     texts = ["red", "blue", "one two", "nine"] * 25
     pairs = [(t, "green " * (i % 4)) for i, t in enumerate(texts)]
     together, scored = translator.translate(texts), translator.score(pairs)

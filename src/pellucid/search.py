@@ -130,7 +130,9 @@ def greedy_search(
 ) -> list[list[Hypothesis]]:
     """The likeliest token at every step: a beam of one."""
     prefixes = prefixes or [()] * len(max_lengths)
-    return _one_by_one(state, max_lengths, vocabulary, config, prefixes, 1, lambda log_p, _: top_tokens(log_p, 1)[1][:, 0])
+    return _one_by_one(
+        state, max_lengths, vocabulary, config, prefixes, 1, lambda log_p, _: top_tokens(log_p, 1)[1][:, 0]
+    )
 
 
 def sample_search(

@@ -10,6 +10,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -17,10 +18,11 @@ import torch
 
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
+from pellucid.engines.engine import Engine, make_engine, padded
 from pellucid.errors import ConfigError, DataError
 from pellucid.machine import available_cores
-from pellucid.model.transformer import DecoderState, Transformer
-from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities, search
+from pellucid.model.transformer import Transformer
+from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities
 
 LARGEST_WINDOW = 1024
 """Lines that `stream` holds at once, at most. It starts with one, so that the first translation comes at once."""
@@ -88,8 +90,9 @@ class Translator:
     >>> Translator.load("model").translate(["..."])                                                # doctest: +SKIP
     """
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedModel, engine: str = "auto") -> None:
         self.loaded = loaded
+        self._engine_name = engine
         self.model: Transformer = loaded.model
         self.source_tokenizer, self.target_tokenizer = loaded.source_tokenizer, loaded.target_tokenizer
         config = self.model.config
@@ -98,15 +101,16 @@ class Translator:
         self.vocabulary = Vocabulary(config.eos_id, start, forbidden, config.unk_id)
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str = "auto", threads: int = 0) -> Translator:
+    def load(cls, directory: str | Path, *, device: str = "auto", threads: int = 0, engine: str = "auto") -> Translator:
         """The translator in a model folder.
 
         Args:
             device: cpu, cuda, or auto: a GPU where there is one.
             threads: CPU threads; 0 takes the cores that this process may use.
+            engine: what searches, one of :data:`~pellucid.engines.engine.ENGINES`.
 
         Raises:
-            ConfigError: a device that is not there.
+            ConfigError: a device or an engine that is not there.
             ModelFolderError: see :func:`~pellucid.checkpoint.load_model`.
         """
         torch.set_num_threads(threads or available_cores())
@@ -116,7 +120,12 @@ class Translator:
             torch.empty(1, device=device)
         except (RuntimeError, AssertionError) as error:
             raise ConfigError(f"`device` {device!r} cannot be used: {error}", hint="--device cpu") from error
-        return cls(load_model(directory, device))
+        return cls(load_model(directory, device), engine)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """Made when it is first needed: it has its own copy of the weights."""
+        return make_engine(self._engine_name, self.model, self.source_tokenizer.pad_id, self.vocabulary)
 
     @property
     def longest_source(self) -> int:
@@ -200,13 +209,10 @@ class Translator:
         most_rows = LARGEST_LOGITS // (rows_each * self.model.config.tgt_vocab)
         for batch in batches_by_length([len(s.ids) + 1 for s in segments], config.batch_tokens, most_rows):
             ids = [[*segments[i].ids, self.source_tokenizer.eos_id] for i in batch]
-            state = DecoderState(self.model, self._padded(ids, self.source_tokenizer.pad_id))
             longest = [
                 self._max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)
             ]
-            results = search(
-                state, longest, self.vocabulary, config, [begins[i] for i in batch], [seeds[i] for i in batch]
-            )
+            results = self.engine.search(ids, longest, config, [begins[i] for i in batch], [seeds[i] for i in batch])
             for i, hypotheses in zip(batch, results, strict=True):
                 found[i] = hypotheses
         return found
@@ -215,10 +221,6 @@ class Translator:
         longest = max(config.max_length or source + EXTRA_LENGTH, config.min_length, prefix + 1)
         model = self.model.config
         return min(longest, model.max_len - 1) if model.positions == "learned" else longest
-
-    def _padded(self, rows: Sequence[Sequence[int]], pad_id: int) -> torch.Tensor:
-        longest = max(map(len, rows))
-        return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], device=self._device)
 
     @property
     def _device(self) -> torch.device:
@@ -323,12 +325,11 @@ class Translator:
         ]
         scores: dict[int, Score] = {}
         for batch in batches_by_length([max(len(s), len(t)) + 1 for s, t in items], config.batch_tokens):
-            src = self._padded(
-                [[*items[i][0], self.source_tokenizer.eos_id] for i in batch], self.source_tokenizer.pad_id
-            )
-            pad = self.target_tokenizer.pad_id
-            tgt_in = self._padded([[self.vocabulary.start_id, *items[i][1]] for i in batch], pad)
-            tgt_out = self._padded([[*items[i][1], self.vocabulary.eos_id] for i in batch], self.vocabulary.eos_id)
+            sources = [[*items[i][0], self.source_tokenizer.eos_id] for i in batch]
+            src = padded(sources, self.source_tokenizer.pad_id, self._device)
+            pad, eos = self.target_tokenizer.pad_id, self.vocabulary.eos_id
+            tgt_in = padded([[self.vocabulary.start_id, *items[i][1]] for i in batch], pad, self._device)
+            tgt_out = padded([[*items[i][1], eos] for i in batch], eos, self._device)
             mask = self.model.padding_mask(src)
             x = self.model.decode(tgt_in, self.model.encode(src, mask), memory_mask=mask)  # (B, T, D)
             gained = self._gained(x.flatten(0, 1), tgt_out.flatten()).view_as(tgt_out).tolist()

@@ -66,6 +66,18 @@ def machine_options(function: F) -> F:
     return device(threads(function))
 
 
+def engine_option(function: F) -> F:
+    """Which executor searches."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "reference", "torch", "torch-int8"]),
+        default="auto",
+        show_default=True,
+        help="What searches: the model as it is read (reference), the same laid out for speed (torch), or with whole "
+        "numbers, faster and a little less exact (torch-int8). auto: torch on a CPU.",
+    )(function)
+
+
 def search_config(defaults: SearchConfig, given: dict[str, Any]) -> SearchConfig:
     """`defaults` with the options that were given (those that are not None)."""
     names = {field.name for field in dataclasses.fields(defaults)}

@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from pellucid.cli.common import examples, input_lines, machine_options, say, search_config, search_options, write_file
+from pellucid.cli.common import (
+    engine_option,
+    examples,
+    input_lines,
+    machine_options,
+    say,
+    search_config,
+    search_options,
+    write_file,
+)
 
 
 @click.command(
@@ -32,6 +41,7 @@ from pellucid.cli.common import examples, input_lines, machine_options, say, sea
 @search_options
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @machine_options
+@engine_option
 def command(
     model: str | None,
     src: str | None,
@@ -45,6 +55,7 @@ def command(
     as_json: bool,
     device: str,
     threads: int,
+    engine: str,
     **given: Any,
 ) -> None:
     """Translate --src and compare with the references: BLEU and chrF2++, with sacreBLEU's signatures."""
@@ -66,7 +77,7 @@ def command(
 
     def translated(folder: str) -> list[str]:
         nonlocal target_lang
-        translator = Translator.load(folder, device=device, threads=threads)
+        translator = Translator.load(folder, device=device, threads=threads, engine=engine)
         target_lang = target_lang or translator.loaded.target_language
         config = search_config(translator.loaded.search, given)
         assert src is not None

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from pellucid.cli.common import (
+    engine_option,
     examples,
     input_lines,
     machine_options,
@@ -55,6 +56,7 @@ from pellucid.cli.common import (
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scores, pieces, flags.")
 @click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
 @machine_options
+@engine_option
 @click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
 def command(
     model: str,
@@ -65,6 +67,7 @@ def command(
     skip_bad: bool,
     device: str,
     threads: int,
+    engine: str,
     verbose: bool,
     **given: Any,
 ) -> None:
@@ -77,7 +80,7 @@ def command(
 
     from pellucid.translator import Translator
 
-    translator = Translator.load(model, device=device, threads=threads)
+    translator = Translator.load(model, device=device, threads=threads, engine=engine)
     defaults = translator.loaded.search
     if n_best is not None and given["beam_size"] is None and not given["sample"]:
         defaults = dataclasses.replace(defaults, beam_size=max(defaults.beam_size, n_best), n_best=n_best)

@@ -1,0 +1,281 @@
+"""The same Transformer, laid out for decoding on a CPU: the weights of `pellucid.model`, in another order of work.
+
+`DecoderState` in `model/transformer.py` is the one to read; this one gives the same logits, and a test holds the two
+together. What differs:
+
+    all projections of one input are one product (W^Q, W^K, W^V; the cross keys and values of all layers)
+    padding meets no linear map: the encoder's run over the real tokens only
+    a cache is one piece of memory to which a step appends, so that nothing is copied but what a beam reorders
+    a query of length 1 is two small batched products and no attention kernel
+    the linear maps are those of `engines/linear.py`, float32 or int8
+
+Dimensions as in `search.py`: B sentences, R rows a sentence, N = B x R; S source positions, t target positions so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pellucid.engines.linear import Float32Linear, Linear, Pack
+from pellucid.model.attention import MultiHeadAttention
+from pellucid.model.embeddings import TokenEmbedding
+from pellucid.model.feed_forward import FeedForward
+from pellucid.model.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
+from pellucid.model.stacks import AddAndNorm, DecoderLayer, EncoderLayer
+from pellucid.model.transformer import Transformer
+
+
+class Executor:
+    """A model in evaluation, packed once. It shares what it can with the model's memory.
+
+    Args:
+        pack: what makes a linear map of a weight and a bias.
+    """
+
+    def __init__(self, model: Transformer, pack: Pack = Float32Linear) -> None:
+        config = model.config
+        self.n_heads, self.d_model = config.n_heads, config.d_model
+        self._source_pad = config.source_pad
+        self._source = _Embedding(model.src_embedding, model.src_positions)
+        self._target = _Embedding(model.tgt_embedding, model.tgt_positions)
+        encoder = cast("list[EncoderLayer]", list(model.encoder.layers))
+        decoder = cast("list[DecoderLayer]", list(model.decoder.layers))
+        self._encoder = [_EncoderLayer(f"encoder.{i}", layer, pack) for i, layer in enumerate(encoder)]
+        self._encoder_end, self._decoder_end = _Norm(model.encoder.norm), _Norm(model.decoder.norm)
+        self.decoder = [_DecoderLayer(f"decoder.{i}", layer, pack) for i, layer in enumerate(decoder)]
+        cross = [layer.cross_attention for layer in decoder]
+        maps = [w for attention in cross for w in (attention.w_k, attention.w_v)]
+        self._memory = pack("memory", *_side_by_side([(m.weight, m.bias) for m in maps]))
+        self._output = pack("output", model.output.weight, None)
+
+    def state(self, src: Tensor) -> ExecutorState:
+        """Encode source ids (B, S), padded on the right, for a search."""
+        return ExecutorState(self, src)
+
+    def encode(self, src: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
+        """The cross keys (B, H, K, S) and values (B, H, S, K) of each decoder layer, and a mask to add (B, 1, 1, S)."""
+        rows, length = src.shape
+        real = torch.ones_like(src, dtype=torch.bool) if self._source_pad is None else src != self._source_pad
+        where = None if bool(real.all()) else real.flatten().nonzero().squeeze(1)  # (n) of B x S
+        visible = None if where is None else real[:, None, None, :]
+        positions = torch.arange(length).expand(rows, length).flatten()
+        tokens = src.flatten()
+        if where is not None:
+            tokens, positions = tokens[where], positions[where]
+        x = self._source(tokens, self._source.positions(length)[positions])  # (n, D)
+        for layer in self._encoder:
+            x = layer(x, self.n_heads, where, visible, rows, length)
+        kv = self._memory(self._encoder_end(x))  # (n, 2 L D)
+        kv = _padded(kv, where, rows * length).view(rows, length, len(self.decoder), 2, self.n_heads, -1)
+        keys_and_values = [
+            (kv[:, :, i, 0].permute(0, 2, 3, 1).contiguous(), kv[:, :, i, 1].transpose(1, 2).contiguous())
+            for i in range(len(self.decoder))
+        ]
+        added = None if visible is None else torch.zeros(visible.shape).masked_fill_(~visible, torch.finfo().min)
+        return keys_and_values, added
+
+    def embed(self, tokens: Tensor, position: int) -> Tensor:
+        """(N,) target ids, all at `position` -> (N, D)."""
+        return self._target(tokens, self._target.positions(position + 1)[position])
+
+    def logits(self, x: Tensor) -> Tensor:
+        """(N, D) -> (N, V)."""
+        return self._output(self._decoder_end(x))
+
+
+class ExecutorState:
+    """See :class:`~pellucid.search.SearchState`; takes the place of `model.transformer.DecoderState`."""
+
+    def __init__(self, executor: Executor, src: Tensor) -> None:
+        self._executor = executor
+        self._cross, self._mask = executor.encode(src)
+        self._length = 0
+        self._caches = [_Cache(executor.d_model) for _ in range(2 * len(executor.decoder))]
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """The newest token of each row (N,) -> logits (N, V) of the next one."""
+        executor, heads = self._executor, self._executor.n_heads
+        x = executor.embed(tokens, self._length)
+        self._length += 1
+        for i, layer in enumerate(executor.decoder):
+            keys, values = self._caches[2 * i], self._caches[2 * i + 1]
+            x = layer(x, heads, keys, values, *self._cross[i], self._mask)
+        return executor.logits(x)
+
+    def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
+        """Each new row goes on from old row `rows[i]`; of the sentences, `sources` stay (None: all)."""
+        for cache in self._caches:
+            cache.reorder(rows)
+        if sources is not None:
+            self._cross = [(k.index_select(0, sources), v.index_select(0, sources)) for k, v in self._cross]
+            self._mask = None if self._mask is None else self._mask.index_select(0, sources)
+
+
+class _Cache:
+    """Keys or values of one layer: (t, N, D), position by position in one piece of memory, which doubles when full."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._memory = torch.empty(0)
+        self._length = self._rows = 0
+
+    def append(self, x: Tensor) -> Tensor:
+        """`x` (N, D) of the newest position -> all (t, N, D)."""
+        self._rows, needed = len(x), (self._length + 1) * x.numel()
+        if needed > self._memory.numel():
+            grown = torch.empty(max(2 * needed, 16 * x.numel()))
+            filled = self._length * x.numel()
+            grown[:filled] = self._memory[:filled]
+            self._memory = grown
+        self._length += 1
+        everything = self._memory[:needed].view(self._length, len(x), self._width)
+        everything[-1] = x
+        return everything
+
+    def reorder(self, rows: Tensor) -> None:
+        if self._length:
+            old = self._memory[: self._length * self._rows * self._width].view(self._length, self._rows, self._width)
+            fresh = torch.empty(max(self._memory.numel(), 2 * self._length * len(rows) * self._width))
+            new = fresh[: self._length * len(rows) * self._width].view(self._length, len(rows), self._width)
+            torch.index_select(old, 1, rows, out=new)
+            self._memory = fresh
+        self._rows = len(rows)
+
+
+class _Embedding:
+    """Ids to vectors, the position added."""
+
+    def __init__(self, embedding: TokenEmbedding, positions: PositionalEncoding | LearnedPositionalEncoding) -> None:
+        self._embedding, self._positions = embedding, positions
+
+    def positions(self, length: int) -> Tensor:
+        """(length or more, D): what the model adds at each position."""
+        if length > self._positions.table.size(0):
+            self._positions(torch.zeros(1, length, self._positions.table.size(1)))  # grows, or says why it cannot
+        return self._positions.table
+
+    def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        return self._embedding(tokens).add_(positions)
+
+
+class _Norm:
+    """Layer normalisation, or nothing where the model has none."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._arguments = (
+            (model.normalized_shape, model.weight.detach(), model.bias.detach(), model.eps)
+            if isinstance(model, nn.LayerNorm)
+            else None
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x if self._arguments is None else torch.layer_norm(x, *self._arguments)
+
+
+class _AddAndNorm:
+    """:class:`~pellucid.model.stacks.AddAndNorm` in evaluation."""
+
+    def __init__(self, model: AddAndNorm) -> None:
+        self._norm, self._pre = _Norm(model.norm), model.pre
+
+    def before(self, x: Tensor) -> Tensor:
+        return self._norm(x) if self._pre else x
+
+    def after(self, x: Tensor, sublayer: Tensor) -> Tensor:
+        """`sublayer` is used up."""
+        y = sublayer.add_(x)
+        return y if self._pre else self._norm(y)
+
+
+class _FeedForward:
+    def __init__(self, name: str, model: FeedForward, add_norm: AddAndNorm, pack: Pack) -> None:
+        self._w_1 = pack(f"{name}.w_1", model.w_1.weight, model.w_1.bias, relu=True)
+        self._w_2 = pack(f"{name}.w_2", model.w_2.weight, model.w_2.bias)
+        self._add_norm = _AddAndNorm(add_norm)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._add_norm.after(x, self._w_2(self._w_1(self._add_norm.before(x))))
+
+
+class _EncoderLayer:
+    def __init__(self, name: str, model: EncoderLayer, pack: Pack) -> None:
+        attention = model.self_attention
+        self._qkv = _queries_keys_values(f"{name}.qkv", attention, pack)
+        self._out = pack(f"{name}.out", attention.w_o.weight, attention.w_o.bias)
+        self._add_norm = _AddAndNorm(model.add_norm_1)
+        self._feed_forward = _FeedForward(name, model.feed_forward, model.add_norm_2, pack)
+
+    def __call__(
+        self, x: Tensor, heads: int, where: Tensor | None, visible: Tensor | None, rows: int, length: int
+    ) -> Tensor:
+        """`x` (n, D): the real tokens of (rows, length), which stand at `where` (None: all are real)."""
+        qkv = _padded(self._qkv(self._add_norm.before(x)), where, rows * length)
+        q, k, v = qkv.view(rows, length, 3, heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, S, K) each
+        seen = (
+            F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=1.0)
+            .transpose(1, 2)
+            .reshape(rows * length, -1)
+        )
+        x = self._add_norm.after(x, self._out(seen if where is None else seen[where]))
+        return self._feed_forward(x)
+
+
+class _DecoderLayer:
+    def __init__(self, name: str, model: DecoderLayer, pack: Pack) -> None:
+        own, cross = model.self_attention, model.cross_attention
+        self._qkv = _queries_keys_values(f"{name}.qkv", own, pack)
+        self._own_out = pack(f"{name}.out", own.w_o.weight, own.w_o.bias)
+        self._cross_q = pack(f"{name}.cross_q", *_divided(cross))
+        self._cross_out = pack(f"{name}.cross_out", cross.w_o.weight, cross.w_o.bias)
+        self._add_norm_1, self._add_norm_2 = _AddAndNorm(model.add_norm_1), _AddAndNorm(model.add_norm_2)
+        self._feed_forward = _FeedForward(name, model.feed_forward, model.add_norm_3, pack)
+
+    def __call__(
+        self, x: Tensor, heads: int, keys: _Cache, values: _Cache, cross_k: Tensor, cross_v: Tensor, mask: Tensor | None
+    ) -> Tensor:
+        """`x` (N, D), `cross_k` (B, H, K, S), `cross_v` (B, H, S, K), `mask` (B, 1, 1, S) -> (N, D)."""
+        rows, width = x.shape
+
+        q, k, v = self._qkv(self._add_norm_1.before(x)).chunk(3, -1)  # (N, D) each
+        k, v = (
+            keys.append(k).view(-1, rows * heads, width // heads),
+            values.append(v).view(-1, rows * heads, width // heads),
+        )
+        q = q.reshape(rows * heads, 1, -1)
+        weights = torch.bmm(q, k.permute(1, 2, 0)).softmax(-1)  # (N H, 1, t)
+        x = self._add_norm_1.after(x, self._own_out(torch.bmm(weights, v.transpose(0, 1)).view(rows, width)))
+
+        sentences = cross_k.size(0)
+        q = self._cross_q(self._add_norm_2.before(x)).view(sentences, -1, heads, width // heads)  # (B, R, H, K)
+        scores = torch.matmul(q.transpose(1, 2), cross_k)  # (B, H, R, S)
+        weights = (scores if mask is None else scores.add_(mask)).softmax(-1)
+        seen = torch.matmul(weights, cross_v).transpose(1, 2).reshape(rows, width)
+        x = self._add_norm_2.after(x, self._cross_out(seen))
+        return self._feed_forward(x)
+
+
+def _divided(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:
+    """W^Q and its bias over sqrt(d_k): equation (1)'s division, done once."""
+    root = math.sqrt(attention.w_q.out_features // attention.n_heads)
+    return attention.w_q.weight / root, attention.w_q.bias / root
+
+
+def _queries_keys_values(name: str, attention: MultiHeadAttention, pack: Pack) -> Linear:
+    k, v = attention.w_k, attention.w_v
+    return pack(name, *_side_by_side([_divided(attention), (k.weight, k.bias), (v.weight, v.bias)]))
+
+
+def _side_by_side(maps: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The weight and the bias of one map that gives the outputs of all."""
+    return torch.cat([weight for weight, _ in maps]), torch.cat([bias for _, bias in maps])
+
+
+def _padded(x: Tensor, where: Tensor | None, size: int) -> Tensor:
+    """(n, ...) -> (size, ...), zeros where nothing stands."""
+    return x if where is None else x.new_zeros(size, *x.shape[1:]).index_copy_(0, where, x)
