@@ -36,7 +36,7 @@ LADDER = """
     translator
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
-    training.trainer
+    quantization training.trainer
     training.run
     cli.common cli.progress
     cli.main

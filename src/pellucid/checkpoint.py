@@ -2,7 +2,8 @@
 
     config.json          shape of the model, languages, search defaults, kinds of tokenizer
     tokenizer.model      one for both sides, or source.model and target.model
-    model.safetensors    the weights; a shared matrix stands once
+    model.safetensors    the weights; a shared matrix stands once. A quantized folder has its matrices as int8, and for
+                         each a factor for every row (`name.scale`)
     README.md            the model card
 
 Every file is written beside its place, flushed to the disk and renamed into it, so that a kill or a full disk leaves
@@ -28,6 +29,7 @@ from torch import Tensor, nn
 
 from pellucid.config import SearchConfig, TransformerConfig, from_mapping
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.engines.linear import Ranges, quantize_rows
 from pellucid.errors import ConfigError, ModelFolderError
 from pellucid.model.transformer import Transformer
 from pellucid.version import __version__
@@ -35,6 +37,9 @@ from pellucid.version import __version__
 FORMAT = "pellucid-model"
 FORMAT_VERSION = 1
 """Raised when an older program could not read the folder any more."""
+QUANTIZED_FORMAT_VERSION = 2
+"""That of quantized folders, which the first release cannot read."""
+SCALE = ".scale"
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,9 @@ class LoadedModel:
     directory: Path | None = None
     longest_source: int = 256
     """Tokens (with the end mark) of the longest source it was trained on; a longer text is split."""
+    ranges: Ranges | None = None
+    """Of a quantized folder, what the inputs of its linear maps were between; None: it is float32. The model in memory
+    has float32 weights either way, those of a quantized folder rounded as they are in the file."""
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -146,8 +154,12 @@ def save_model(
     target_language: str | None = None,
     longest_source: int = 256,
     card: str = "",
+    ranges: Ranges | None = None,
 ) -> None:
-    """Write a model folder. `config.json` comes last, so that a folder that has it is whole."""
+    """Write a model folder. `config.json` comes last, so that a folder that has it is whole.
+
+    With `ranges` it is a quantized one: see :func:`~pellucid.quantization.quantize_model`.
+    """
     directory = Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     joint = source_tokenizer is target_tokenizer
@@ -156,12 +168,13 @@ def save_model(
         with tempfile.TemporaryDirectory(dir=directory, prefix=".tokenizer.") as folder:
             tokenizer.save(Path(folder) / "new.model")
             write_atomically(directory / files[side], (Path(folder) / "new.model").read_bytes())
-    save_tensors(directory / "model.safetensors", weights, {"format": "pt"})
+    stored = weights if ranges is None else _quantized(weights)
+    save_tensors(directory / "model.safetensors", stored, {"format": "pt"})
     if card:
         write_atomically(directory / "README.md", card)
     described = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if ranges is None else QUANTIZED_FORMAT_VERSION,
         "pellucid_version": __version__,
         "languages": {"source": source_language, "target": target_language},
         "longest_source": longest_source,
@@ -171,8 +184,29 @@ def save_model(
             for side, tokenizer in (("source", source_tokenizer), ("target", target_tokenizer))
         },
         "search": dataclasses.asdict(search),
+        **({} if ranges is None else {"quantization": {"weights": "int8", "ranges": dict(ranges)}}),
     }
     write_atomically(directory / "config.json", json.dumps(described, ensure_ascii=False, indent=2) + "\n")
+
+
+def _quantized(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices as int8 with a factor a row; what has one dimension, and learned positions, stays as it is."""
+    stored: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if weight.dim() == 2 and not name.endswith("positions.table"):
+            stored[name], stored[name + SCALE] = quantize_rows(weight.float())
+        else:
+            stored[name] = weight
+    return stored
+
+
+def _dequantized(stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The float32 weights of either kind of file."""
+    return {
+        name: tensor * stored[name + SCALE][:, None] if name + SCALE in stored else tensor
+        for name, tensor in stored.items()
+        if not name.endswith(SCALE)
+    }
 
 
 _SEPARATE = {"source": "source.model", "target": "target.model"}
@@ -192,7 +226,9 @@ def load_model(directory: str | Path, device: str | torch.device = "cpu") -> Loa
         kinds: dict[str, dict[str, Any]] = {side: dict(described["tokenizers"][side]) for side in ("source", "target")}
         files = {side: directory / kinds[side].pop("file") for side in kinds}
         languages = described["languages"]
-    except (KeyError, TypeError, ConfigError) as error:
+        quantized = described.get("quantization")
+        ranges = None if quantized is None else {n: (float(a), float(b)) for n, (a, b) in quantized["ranges"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise ModelFolderError(f"{directory / 'config.json'}: {error}") from error
     for file in files.values():
         if not file.is_file():
@@ -205,10 +241,11 @@ def load_model(directory: str | Path, device: str | torch.device = "cpu") -> Loa
                 f"{files[side]}: the {side} tokenizer must have {size} pieces for these weights, but has {len(tokenizer)}"
             )
     model = Transformer.from_config(config)
-    set_weights(model, load_tensors(directory / "model.safetensors"), str(directory / "model.safetensors"))
+    weights = _dequantized(load_tensors(directory / "model.safetensors"))
+    set_weights(model, weights, str(directory / "model.safetensors"))
     return LoadedModel(
         model.to(device).eval(), source, target, search, languages.get("source"), languages.get("target"), directory,
-        int(described["longest_source"]),
+        int(described["longest_source"]), ranges,
     )  # fmt: skip
 
 
@@ -232,9 +269,9 @@ def read_config(directory: Path) -> dict[str, Any]:
         raise ModelFolderError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise ModelFolderError(f"{path}: is not a pellucid model: `format` must be {FORMAT!r}")
-    if described.get("format_version") != FORMAT_VERSION:
+    if described.get("format_version") not in (FORMAT_VERSION, QUANTIZED_FORMAT_VERSION):
         raise ModelFolderError(
-            f"{path}: `format_version` must be {FORMAT_VERSION}, but is {described.get('format_version')!r}",
+            f"{path}: `format_version` must be at most {QUANTIZED_FORMAT_VERSION}, but is {described.get('format_version')!r}",
             hint="pip install --upgrade pellucid",
         )
     return described
@@ -272,6 +309,9 @@ def average_models(directories: Iterable[str | Path], out: str | Path) -> None:
     first = folders[0] if folders else Path()
     home = next((f for f in (first, *first.parents[:3]) if (f / "config.json").is_file()), first)
     loaded = load_model(home)
+    for folder in folders:
+        if (folder / "config.json").is_file() and "quantization" in read_config(folder):
+            raise ModelFolderError(f"{folder}: is quantized", hint="average float32 models, then: pellucid quantize")
     for folder in folders[1:]:
         if (folder / "config.json").is_file() and read_config(folder)["tokenizers"] != read_config(home)["tokenizers"]:
             raise ModelFolderError(

@@ -125,7 +125,9 @@ class Translator:
     @cached_property
     def engine(self) -> Engine:
         """Made when it is first needed: it has its own copy of the weights."""
-        return make_engine(self._engine_name, self.model, self.source_tokenizer.pad_id, self.vocabulary)
+        return make_engine(
+            self._engine_name, self.model, self.source_tokenizer.pad_id, self.vocabulary, self.loaded.ranges
+        )
 
     @property
     def longest_source(self) -> int:

@@ -74,7 +74,8 @@ def engine_option(function: F) -> F:
         default="auto",
         show_default=True,
         help="What searches: the model as it is read (reference), the same laid out for speed (torch), or with whole "
-        "numbers, faster and a little less exact (torch-int8). auto: torch on a CPU.",
+        "numbers, faster and a little less exact (torch-int8). auto: torch on a CPU, or torch-int8 if the model is "
+        "quantized.",
     )(function)
 
 

@@ -18,6 +18,7 @@ VERBS = {
     "score": "Say how probable given translations are.",
     "evaluate": "BLEU and chrF against references; compare two models.",
     "average": "Average the weights of several checkpoints.",
+    "quantize": "Make int8 weights of a model: smaller and faster.",
     "plot": "Draw the curves of a training run as SVG.",
     "doctor": "Look at this machine and installation; say what is missing.",
     "completion": "Print the script that makes a shell complete `pellucid`.",

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from pellucid.config import SearchConfig
 from pellucid.engines.executor import Executor
-from pellucid.engines.linear import Float32Linear, int8_pack
+from pellucid.engines.linear import Float32Linear, Ranges, int8_pack
 from pellucid.errors import ConfigError
 from pellucid.model.transformer import DecoderState, Transformer
 from pellucid.search import Hypothesis, SearchState, Vocabulary, search
 
 ENGINES = ("auto", "reference", "torch", "torch-int8")
-"""auto: torch on a CPU, reference elsewhere. reference: the model as it is read. torch: the same numbers, laid out for
+"""auto: on a CPU torch, or torch-int8 if the model folder is a quantized one; elsewhere reference. reference: the model as it is read. torch: the same numbers, laid out for
 speed. torch-int8: with whole numbers, a little less exact."""
 
 
@@ -57,8 +57,13 @@ class StateEngine:
         return search(state, max_lengths, self._vocabulary, config, prefixes, seeds)
 
 
-def make_engine(name: str, model: Transformer, source_pad_id: int, vocabulary: Vocabulary) -> Engine:
+def make_engine(
+    name: str, model: Transformer, source_pad_id: int, vocabulary: Vocabulary, ranges: Ranges | None = None
+) -> Engine:
     """The engine `name` of `ENGINES` for `model`.
+
+    Args:
+        ranges: of a quantized model.
 
     Raises:
         ConfigError: no such engine, or not on this machine.
@@ -67,12 +72,12 @@ def make_engine(name: str, model: Transformer, source_pad_id: int, vocabulary: V
     if name not in ENGINES:
         raise ConfigError(f"`engine` must be one of {', '.join(ENGINES)}, but is {name!r}")
     if name == "auto":
-        name = "torch" if device.type == "cpu" else "reference"
+        name = "reference" if device.type != "cpu" else "torch" if ranges is None else "torch-int8"
     if name == "reference":
         return StateEngine(name, lambda src: DecoderState(model, src), source_pad_id, vocabulary, device)
     if device.type != "cpu":
         raise ConfigError(f"`engine` {name!r} is for a CPU, but the device is {device}", hint="--engine reference")
-    pack = int8_pack(None) if name == "torch-int8" else Float32Linear
+    pack = int8_pack(ranges) if name == "torch-int8" else Float32Linear
     if pack is None:
         raise ConfigError("this machine or this PyTorch has no working int8", hint="--engine torch")
     return StateEngine(name, Executor(model, pack).state, source_pad_id, vocabulary, device)
