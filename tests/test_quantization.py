@@ -23,6 +23,14 @@ from training.conftest import tiny, write_reversals
 pytestmark = pytest.mark.skipif(not int8_back_ends(), reason="int8 does not work on this machine")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def even_small_maps():
+    """All maps of so small a model would stay float32 otherwise, and nothing be tried."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pellucid.engines.linear.SMALL", 0)
+        yield
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> Path:
     """A model that reverses words, nearly; with its run, so with validation pairs."""

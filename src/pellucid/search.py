@@ -23,13 +23,15 @@ from pellucid.config import SearchConfig
 NEVER = float("-inf")
 BLOCK = 128
 """Tokens that :func:`top_tokens` looks at together."""
+FEW_SCORES = 20_000
+"""So few are searched in one go: each of the operations that blocks need costs some microseconds."""
 
 
 class SearchState(Protocol):
     """What is searched: all that a model knows of the sources and of the hypotheses so far."""
 
     def step(self, tokens: Tensor) -> Tensor:
-        """The newest token of each row (N,) -> logits (N, V) of the next."""
+        """The newest token of each row (N,) -> logits (N, V) of the next, a new tensor: the search writes into it."""
         ...
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -70,10 +72,13 @@ def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
 
 
 def log_probabilities(logits: Tensor, forbidden: Sequence[int]) -> Tensor:
-    """Log-softmax in float32 over what may be generated: (..., V). The scorer uses the same, so scores agree."""
+    """Log-softmax in float32 over what may be generated: (..., V). The scorer uses the same, so scores agree.
+
+    `logits` are used up: what is forbidden is struck out in them.
+    """
     logits = logits.float()
-    if forbidden:
-        logits = logits.index_fill(-1, torch.tensor(list(forbidden), device=logits.device), NEVER)
+    for token in forbidden:
+        logits[..., token] = NEVER
     return logits.log_softmax(-1)
 
 
@@ -84,8 +89,8 @@ def top_tokens(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     Finding the best of a block is quick; PyTorch's search through a whole row is not.
     """
     blocks = scores.size(1) // BLOCK
-    if scores.device.type != "cpu" or blocks <= 2 * k:
-        return scores.topk(min(k, scores.size(1)), -1)
+    if scores.device.type != "cpu" or blocks <= 2 * k or scores.numel() <= FEW_SCORES:
+        return scores.max(-1, keepdim=True) if k == 1 else scores.topk(min(k, scores.size(1)), -1)
     end = blocks * BLOCK
     whole = scores[:, :end].unflatten(1, (blocks, BLOCK))  # (N, blocks, BLOCK)
     best = whole.amax(-1).topk(k, -1).indices  # (N, k)
@@ -222,6 +227,8 @@ def _one_by_one(
                 token_log_probs[b][r].append(gained[i * rows_each + r])
             if t < max_lengths[b] and not all(over[b]):
                 stay.append(i)
+        if not stay:
+            break
         if len(stay) < len(sentences):
             sentences = [sentences[i] for i in stay]
             rows = torch.tensor([i * rows_each + r for i in stay for r in range(rows_each)], dtype=torch.long)
@@ -254,11 +261,12 @@ def _allowed(
 ) -> Tensor:
     """`log_p` (N, V) with -inf where a prefix, the least length or a repeated n-gram forbids a token.
 
-    After the softmax, so that what is left keeps the probability that the model gave it.
+    After the softmax, so that what is left keeps the probability that the model gave it. Usually nothing is forbidden
+    but the unknown, and then it is `log_p` itself that is changed: an unknown that is not forced is never chosen.
     """
     forced = {i: prefix[t] for i, prefix in enumerate(prefixes) if t < len(prefix)}
     ngram = config.no_repeat_ngram
-    allowed = log_p.clone()
+    allowed = log_p.clone() if forced or ngram or t < config.min_length else log_p
     if vocabulary.unk_id is not None:
         allowed[:, vocabulary.unk_id] = NEVER
     if t < config.min_length:

@@ -107,8 +107,9 @@ def test_positions_beyond_the_table_grow_it_or_are_refused():
 
 @pytest.mark.parametrize("calibrated", [True, False])
 @torch.inference_mode()
-def test_int8_is_near_float32(calibrated):
+def test_int8_is_near_float32(calibrated, monkeypatch):
     """Ranges seen on the same walk; or none, and every row has its own."""
+    monkeypatch.setattr("pellucid.engines.linear.SMALL", 0)
     made = model()
     src = sources()
     observer = Observer()

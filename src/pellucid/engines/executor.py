@@ -59,7 +59,7 @@ class Executor:
         return ExecutorState(self, src)
 
     def encode(self, src: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
-        """The cross keys (B, H, K, S) and values (B, H, S, K) of each decoder layer, and a mask to add (B, 1, 1, S)."""
+        """The cross keys and values (B, H, S, K) of each decoder layer, and a mask to add (B, 1, 1, S)."""
         rows, length = src.shape
         real = torch.ones_like(src, dtype=torch.bool) if self._source_pad is None else src != self._source_pad
         where = None if bool(real.all()) else real.flatten().nonzero().squeeze(1)  # (n) of B x S
@@ -74,7 +74,7 @@ class Executor:
         kv = self._memory(self._encoder_end(x))  # (n, 2 L D)
         kv = _padded(kv, where, rows * length).view(rows, length, len(self.decoder), 2, self.n_heads, -1)
         keys_and_values = [
-            (kv[:, :, i, 0].permute(0, 2, 3, 1).contiguous(), kv[:, :, i, 1].transpose(1, 2).contiguous())
+            (kv[:, :, i, 0].transpose(1, 2).contiguous(), kv[:, :, i, 1].transpose(1, 2).contiguous())
             for i in range(len(self.decoder))
         ]
         added = None if visible is None else torch.zeros(visible.shape).masked_fill_(~visible, torch.finfo().min)
@@ -96,16 +96,15 @@ class ExecutorState:
         self._executor = executor
         self._cross, self._mask = executor.encode(src)
         self._length = 0
-        self._caches = [_Cache(executor.d_model) for _ in range(2 * len(executor.decoder))]
+        self._caches = [_Cache(executor.n_heads, executor.d_model) for _ in executor.decoder]
 
     def step(self, tokens: Tensor) -> Tensor:
         """The newest token of each row (N,) -> logits (N, V) of the next one."""
-        executor, heads = self._executor, self._executor.n_heads
+        executor, heads, mask = self._executor, self._executor.n_heads, self._mask
         x = executor.embed(tokens, self._length)
         self._length += 1
-        for i, layer in enumerate(executor.decoder):
-            keys, values = self._caches[2 * i], self._caches[2 * i + 1]
-            x = layer(x, heads, keys, values, *self._cross[i], self._mask)
+        for layer, cache, (keys, values) in zip(executor.decoder, self._caches, self._cross, strict=True):
+            x = layer(x, heads, cache, keys, values, mask)
         return executor.logits(x)
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -118,34 +117,48 @@ class ExecutorState:
 
 
 class _Cache:
-    """Keys or values of one layer: (t, N, D), position by position in one piece of memory, which doubles when full."""
+    """Keys and values of one layer, (t, 2, N, H, K): position by position in one piece of memory, which doubles when full."""
 
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._memory = torch.empty(0)
-        self._length = self._rows = 0
+    def __init__(self, heads: int, width: int) -> None:
+        self._heads, self._width = heads, width
+        self._length = self._room = 0
 
-    def append(self, x: Tensor) -> Tensor:
-        """`x` (N, D) of the newest position -> all (t, N, D)."""
-        self._rows, needed = len(x), (self._length + 1) * x.numel()
-        if needed > self._memory.numel():
-            grown = torch.empty(max(2 * needed, 16 * x.numel()))
-            filled = self._length * x.numel()
-            grown[:filled] = self._memory[:filled]
-            self._memory = grown
+    def _take(self, memory: Tensor) -> None:
+        """Work in `memory` (t, 2, N, D) from now on."""
+        self._memory, self._room, rows = memory, len(memory), memory.size(2)
+        by_head = memory.view(self._room, 2, rows, self._heads, self._width // self._heads).permute(1, 2, 3, 0, 4)
+        self._keys, self._values = by_head.unbind(0)  # (N, H, t, K) each
+
+    def attend(self, qkv: Tensor) -> Tensor:
+        """Queries, keys and values of the newest position (N, 3 D) -> what the queries see of all positions (N, D)."""
+        rows = len(qkv)
+        if self._length == self._room:
+            grown = torch.empty(max(16, 2 * self._length), 2, rows, self._width)
+            if self._length:
+                grown[: self._length] = self._memory
+            self._take(grown)
+        q, newest = qkv.view(rows, 3, self._width).transpose(0, 1).split_with_sizes((1, 2))
+        self._memory.select(0, self._length).copy_(newest)
         self._length += 1
-        everything = self._memory[:needed].view(self._length, len(x), self._width)
-        everything[-1] = x
-        return everything
+        length, heads = self._length, self._heads
+        if length < SHORT or rows <= FEW:
+            q = q.view(rows, heads, 1, -1)
+            k, v = self._keys.narrow(2, 0, length), self._values.narrow(2, 0, length)
+            return F.scaled_dot_product_attention(q, k, v, scale=1.0).view(rows, self._width)
+        k, v = self._memory.narrow(0, 0, length).view(length, 2, rows * heads, -1).unbind(1)  # (t, N H, K) each
+        weights = torch.bmm(q.reshape(rows * heads, 1, -1), k.permute(1, 2, 0)).softmax(-1)  # (N H, 1, t)
+        return torch.bmm(weights, v.transpose(0, 1)).view(rows, self._width)
 
     def reorder(self, rows: Tensor) -> None:
         if self._length:
-            old = self._memory[: self._length * self._rows * self._width].view(self._length, self._rows, self._width)
-            fresh = torch.empty(max(self._memory.numel(), 2 * self._length * len(rows) * self._width))
-            new = fresh[: self._length * len(rows) * self._width].view(self._length, len(rows), self._width)
-            torch.index_select(old, 1, rows, out=new)
-            self._memory = fresh
-        self._rows = len(rows)
+            fresh = torch.empty(self._room, 2, len(rows), self._width)
+            torch.index_select(self._memory[: self._length], 2, rows, out=fresh[: self._length])
+            self._take(fresh)
+
+
+SHORT = 16
+"""PyTorch's attention kernel is quicker than three operations for lengths below this, and for few rows."""
+FEW = 4
 
 
 class _Embedding:
@@ -237,27 +250,24 @@ class _DecoderLayer:
         self._feed_forward = _FeedForward(name, model.feed_forward, model.add_norm_3, pack)
 
     def __call__(
-        self, x: Tensor, heads: int, keys: _Cache, values: _Cache, cross_k: Tensor, cross_v: Tensor, mask: Tensor | None
+        self, x: Tensor, heads: int, cache: _Cache, cross_k: Tensor, cross_v: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """`x` (N, D), `cross_k` (B, H, K, S), `cross_v` (B, H, S, K), `mask` (B, 1, 1, S) -> (N, D)."""
+        """`x` (N, D), `cross_k` and `cross_v` (B, H, S, K), `mask` (B, 1, 1, S) -> (N, D)."""
         rows, width = x.shape
+        x = self._add_norm_1.after(x, self._own_out(cache.attend(self._qkv(self._add_norm_1.before(x)))))
 
-        q, k, v = self._qkv(self._add_norm_1.before(x)).chunk(3, -1)  # (N, D) each
-        k, v = (
-            keys.append(k).view(-1, rows * heads, width // heads),
-            values.append(v).view(-1, rows * heads, width // heads),
-        )
-        q = q.reshape(rows * heads, 1, -1)
-        weights = torch.bmm(q, k.permute(1, 2, 0)).softmax(-1)  # (N H, 1, t)
-        x = self._add_norm_1.after(x, self._own_out(torch.bmm(weights, v.transpose(0, 1)).view(rows, width)))
-
-        sentences = cross_k.size(0)
-        q = self._cross_q(self._add_norm_2.before(x)).view(sentences, -1, heads, width // heads)  # (B, R, H, K)
-        scores = torch.matmul(q.transpose(1, 2), cross_k)  # (B, H, R, S)
-        weights = (scores if mask is None else scores.add_(mask)).softmax(-1)
-        seen = torch.matmul(weights, cross_v).transpose(1, 2).reshape(rows, width)
+        q = self._cross_q(self._add_norm_2.before(x)).view(len(cross_k), -1, heads, width // heads)  # (B, R, H, K)
+        seen = _attend(q.transpose(1, 2), cross_k, cross_v, mask).transpose(1, 2).reshape(rows, width)
         x = self._add_norm_2.after(x, self._cross_out(seen))
         return self._feed_forward(x)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """(B, H, R, K) over (B, H, S, K) -> (B, H, R, K)."""
+    if k.size(2) < SHORT or len(q) <= FEW:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
+    scores = torch.matmul(q, k.transpose(2, 3))  # (B, H, R, S)
+    return torch.matmul((scores if mask is None else scores.add_(mask)).softmax(-1), v)
 
 
 def _divided(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:

@@ -29,6 +29,8 @@ TINY = 1e-30
 """Rows of zeros are divided by this and stay zeros."""
 FEW_ROWS = 16
 """Up to so many rows fbgemm is quicker, with more onednn."""
+SMALL = 100_000
+"""Maps of fewer weights stay float32: they lie in a core's cache, and an int8 kernel takes longer to start."""
 
 
 class Linear(Protocol):
@@ -158,6 +160,8 @@ def int8_pack(ranges: Ranges | None) -> Pack | None:
         return None
 
     def pack(name: str, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Linear:
+        if weight.numel() < SMALL:
+            return Float32Linear(name, weight, bias, relu)
         if ranges is not None and name in ranges:
             return CalibratedInt8Linear(weight, bias, relu, ranges[name], working)
         if "onednn" in working:
