@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 from pathlib import Path
 
 
@@ -36,6 +37,14 @@ def available_memory() -> int | None:
         left = max(0, int(limit) - int(used))
         free = left if free is None else min(free, left)
     return free
+
+
+def processor_name() -> str:
+    """What the processor calls itself, or as much as the system says."""
+    for line in (_read("/proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def keep_freed_memory() -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pellucid.checkpoint import LoadedModel, load_model, save_model, weights_of
 from pellucid.data.store import PairStore
-from pellucid.engines.engine import StateEngine
 from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Observer
-from pellucid.errors import ConfigError, DataError, ModelFolderError
+from pellucid.engines.search_engine import StateEngine
+from pellucid.errors import DataError, ModelFolderError
 from pellucid.training.evaluation import Scores, corpus_scores
 from pellucid.translator import Translator
 
@@ -89,9 +89,7 @@ def quantize_model(
             longest_source=loaded.longest_source, ranges=observer.ranges,
             card=f"# Quantized\n\nThe model of `{directory.name}` with int8 weights. Its own card is there.\n",
         )  # fmt: skip
-        quantized = Translator.load(out, device="cpu", threads=threads)
-        if quantized.engine.name != "torch-int8":
-            raise ConfigError("this machine or this PyTorch has no working int8")
+        quantized = Translator.load(out, device="cpu", threads=threads, engine="torch-int8")
         after = [t.text for t in quantized.translate(sources)]
         language = loaded.target_language
         result = Quantized(

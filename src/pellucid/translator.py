@@ -18,7 +18,8 @@ import torch
 
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
-from pellucid.engines.engine import Engine, make_engine, padded
+from pellucid.engines.engine import make_engine
+from pellucid.engines.search_engine import Engine, padded
 from pellucid.errors import ConfigError, DataError
 from pellucid.machine import available_cores
 from pellucid.model.transformer import Transformer

@@ -88,13 +88,18 @@ def test_int8_does_not_depend_on_the_batch(loaded):
 
 
 def test_names_are_checked_and_the_program_offers_the_same(loaded):
-    with pytest.raises(ConfigError, match="`engine` must be one of auto, reference, torch, torch-int8, but is 'fast'"):
+    with pytest.raises(
+        ConfigError, match=r"`engine` must be one of auto, reference, .*ctranslate2-int8, but is 'fast'"
+    ):
         Translator(loaded, "fast").translate(["red"])
     offered = next(p for p in command.params if p.name == "engine")
     assert tuple(offered.type.choices) == ENGINES
 
 
-def test_auto_is_the_fast_one_on_a_cpu(loaded):
+def test_auto_is_the_fast_one_on_a_cpu(loaded, monkeypatch):
     translator = Translator(loaded)
-    assert translator.engine.name == "torch"
+    assert translator.engine.name in ("torch", "ctranslate2")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert Translator(loaded).engine.name == "torch"
+    assert Translator(dataclasses.replace(loaded, ranges={})).engine.name in ("torch-int8", "torch")
     assert make_engine("reference", loaded.model, 0, translator.vocabulary).name == "reference"

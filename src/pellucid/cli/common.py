@@ -70,12 +70,12 @@ def engine_option(function: F) -> F:
     """Which executor searches."""
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "reference", "torch", "torch-int8"]),
+        type=click.Choice(["auto", "reference", "torch", "torch-int8", "ctranslate2", "ctranslate2-int8"]),
         default="auto",
         show_default=True,
         help="What searches: the model as it is read (reference), the same laid out for speed (torch), or with whole "
-        "numbers, faster and a little less exact (torch-int8). auto: torch on a CPU, or torch-int8 if the model is "
-        "quantized.",
+        "numbers, faster and a little less exact (torch-int8); or CTranslate2, if it is installed. auto: on a CPU torch "
+        "or ctranslate2, whichever is faster; in int8 if the model is quantized.",
     )(function)
 
 

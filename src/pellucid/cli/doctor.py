@@ -17,6 +17,7 @@ from pellucid.version import __version__
 
 OPTIONAL = {
     "matplotlib": ("plot", "drawing curves"),
+    "ctranslate2": ("ct2", "--engine ctranslate2, pellucid export"),
     "tensorboard": ("tensorboard", "TensorBoard logs"),
     "hsg": ("demo", "pellucid demo"),
     "hsk-sentences-audio": ("demo", "pellucid demo --task pinyin"),

@@ -19,6 +19,7 @@ VERBS = {
     "evaluate": "BLEU and chrF against references; compare two models.",
     "average": "Average the weights of several checkpoints.",
     "quantize": "Make int8 weights of a model: smaller and faster.",
+    "export": "Write a model in another program's format (CTranslate2).",
     "plot": "Draw the curves of a training run as SVG.",
     "doctor": "Look at this machine and installation; say what is missing.",
     "completion": "Print the script that makes a shell complete `pellucid`.",

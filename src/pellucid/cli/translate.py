@@ -118,6 +118,7 @@ def command(
             say(f"note: {len(numbers)} lines {notes[flag]}: {shown}")
     if verbose:
         seconds = time.perf_counter() - started
+        say(f"engine      {translator.engine.name}")
         say(f"{lines:,} lines in {seconds:.1f} s ({lines / max(seconds, 1e-9):.1f} a second)")
 
 

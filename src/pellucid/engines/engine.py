@@ -2,59 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
-from typing import Protocol
-
-import torch
-from torch import Tensor
+from functools import cached_property
 
 from pellucid.config import SearchConfig
+from pellucid.engines.choice import fastest
+from pellucid.engines.ctranslate2 import CTranslate2Engine
 from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Float32Linear, Ranges, int8_pack
+from pellucid.engines.search_engine import Engine, StateEngine
 from pellucid.errors import ConfigError
 from pellucid.model.transformer import DecoderState, Transformer
-from pellucid.search import Hypothesis, SearchState, Vocabulary, search
+from pellucid.search import Hypothesis, Vocabulary
 
-ENGINES = ("auto", "reference", "torch", "torch-int8")
-"""auto: on a CPU torch, or torch-int8 if the model folder is a quantized one; elsewhere reference. reference: the model as it is read. torch: the same numbers, laid out for
-speed. torch-int8: with whole numbers, a little less exact."""
-
-
-class Engine(Protocol):
-    """What searches a batch."""
-
-    name: str
-
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each of `sources` (ids with the end mark), best first; see :func:`pellucid.search.search`."""
-        ...
-
-
-class StateEngine:
-    """Our own search over a state of some executor."""
-
-    def __init__(self, name: str, make_state: Callable[[Tensor], SearchState], pad_id: int, vocabulary: Vocabulary,
-                 device: torch.device) -> None:  # fmt: skip
-        self.name = name
-        self._make_state, self._pad_id, self._vocabulary, self._device = make_state, pad_id, vocabulary, device
-
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-    ) -> list[list[Hypothesis]]:
-        state = self._make_state(padded(sources, self._pad_id, self._device))
-        return search(state, max_lengths, self._vocabulary, config, prefixes, seeds)
+ENGINES = ("auto", "reference", "torch", "torch-int8", "ctranslate2", "ctranslate2-int8")
+"""reference: the model as it is read. torch: the same numbers, laid out for speed. torch-int8: with whole numbers, a
+little less exact. ctranslate2 and ctranslate2-int8: that program, if it is installed. auto: on a GPU reference; on a CPU
+torch, or ctranslate2 if it is installed and faster; of a quantized model folder the int8 ones."""
 
 
 def make_engine(
@@ -72,18 +37,55 @@ def make_engine(
     if name not in ENGINES:
         raise ConfigError(f"`engine` must be one of {', '.join(ENGINES)}, but is {name!r}")
     if name == "auto":
-        name = "reference" if device.type != "cpu" else "torch" if ranges is None else "torch-int8"
+        if device.type != "cpu":
+            return make_engine("reference", model, source_pad_id, vocabulary)
+        suffix = "" if ranges is None else "-int8"
+
+        def own() -> Engine:
+            try:
+                return make_engine(f"torch{suffix}", model, source_pad_id, vocabulary, ranges)
+            except ConfigError:  # no int8 here: the rounded weights in float32
+                return make_engine("torch", model, source_pad_id, vocabulary)
+
+        if importlib.util.find_spec("ctranslate2") is None:
+            return own()
+        candidates: dict[str, Callable[[], Engine]] = {
+            f"torch{suffix}": own,
+            f"ctranslate2{suffix}": lambda: _Either(CTranslate2Engine(f"ctranslate2{suffix}", model, vocabulary), own),
+        }
+        return fastest(candidates, model, ranges is not None)
     if name == "reference":
         return StateEngine(name, lambda src: DecoderState(model, src), source_pad_id, vocabulary, device)
     if device.type != "cpu":
         raise ConfigError(f"`engine` {name!r} is for a CPU, but the device is {device}", hint="--engine reference")
+    if name.startswith("ctranslate2"):
+        return CTranslate2Engine(name, model, vocabulary)
     pack = int8_pack(ranges) if name == "torch-int8" else Float32Linear
     if pack is None:
         raise ConfigError("this machine or this PyTorch has no working int8", hint="--engine torch")
     return StateEngine(name, Executor(model, pack).state, source_pad_id, vocabulary, device)
 
 
-def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:
-    """Rows of ids as a rectangle (rows, longest), padded on the right."""
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], device=device)
+class _Either:
+    """CTranslate2, and our own engine for what it cannot do."""
+
+    def __init__(self, ctranslate2: CTranslate2Engine, make_own: Callable[[], Engine]) -> None:
+        self.name = ctranslate2.name
+        self._ctranslate2, self._make_own = ctranslate2, make_own
+
+    @cached_property
+    def _own(self) -> Engine:
+        return self._make_own()
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        max_lengths: Sequence[int],
+        config: SearchConfig,
+        prefixes: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+    ) -> list[list[Hypothesis]]:
+        """See :class:`~pellucid.engines.search_engine.Engine`."""
+        refused = self._ctranslate2.refuses(sources, config, prefixes)
+        engine: Engine = self._own if refused else self._ctranslate2
+        return engine.search(sources, max_lengths, config, prefixes, seeds)

@@ -1,0 +1,109 @@
+"""CTranslate2 (extra `ct2`) as what searches: the same weights, its own beam search, our scores.
+
+Its search is not quite ours. It ends a sentence when as many hypotheses have ended as the beam is wide, and ranks by
+log P / |Y|^alpha, and gives the share of the unknown, which is never written, to the other pieces; of what it finds, the scores here are computed anew (equation (14) of Wu et al. 2016), and the best by
+those comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from pellucid.config import SearchConfig
+from pellucid.errors import ConfigError
+from pellucid.interop.ctranslate2 import load_ctranslate2
+from pellucid.model.transformer import Transformer
+from pellucid.search import Hypothesis, Vocabulary, length_penalty
+
+
+class CTranslate2Engine:
+    """See :class:`~pellucid.engines.search_engine.Engine`.
+
+    Raises:
+        ConfigError: ctranslate2 is not installed.
+    """
+
+    def __init__(self, name: str, model: Transformer, vocabulary: Vocabulary) -> None:
+        self.name = name
+        self._vocabulary = vocabulary
+        compute_type = "int8_float32" if name.endswith("-int8") else "float32"
+        self._translator = load_ctranslate2(
+            model, vocabulary.start_id, vocabulary.forbidden, compute_type, torch.get_num_threads()
+        )
+        self._longest_source, self._longest = len(model.src_positions.table), len(model.tgt_positions.table)
+
+    def refuses(
+        self, sources: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]]
+    ) -> str | None:
+        """What of this it cannot do; None: nothing."""
+        for what, wanted in (
+            ("draw at random", config.sample),
+            ("begin with a prefix", any(prefixes)),
+            ("forbid an early end as we do", config.min_length),
+            ("avoid repeated n-grams as we do", config.no_repeat_ngram),
+            ("read a source as long as this", max(map(len, sources), default=0) > self._longest_source),
+        ):
+            if wanted:
+                return what
+        return None
+
+    def search(
+        self,
+        sources: Sequence[Sequence[int]],
+        max_lengths: Sequence[int],
+        config: SearchConfig,
+        prefixes: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+    ) -> list[list[Hypothesis]]:
+        """See :class:`~pellucid.engines.search_engine.Engine`. `token_log_probs` stay empty: it does not tell.
+
+        Raises:
+            ConfigError: something that CTranslate2 cannot do.
+        """
+        if what := self.refuses(sources, config, prefixes):
+            raise ConfigError(f"CTranslate2 cannot {what}", hint="--engine torch")
+        found = []
+        # One more than the longest: the end mark.
+        for i, hypotheses in enumerate(self._found(sources, max(max_lengths) + 1, config)):
+            longest = max_lengths[i]
+            best = [h for h in hypotheses if h.finished and len(h.tokens) <= longest][: config.n_best]
+            if len(best) < config.n_best:  # the others are those that are broken off at the greatest length
+                known = {h.tokens for h in best}
+                more = self._found([sources[i]], longest, config)[0]
+                best += [h for h in more if h.tokens not in known][: config.n_best - len(best)]
+            found.append(best)
+        return found
+
+    def _found(self, sources: Sequence[Sequence[int]], steps: int, config: SearchConfig) -> list[list[Hypothesis]]:
+        """What its beam holds after so many steps at most, best first."""
+        results = self._translator.translate_batch(
+            [[str(i) for i in source] for source in sources],
+            beam_size=config.beam_size,
+            num_hypotheses=config.beam_size,
+            length_penalty=config.length_penalty,
+            max_input_length=0,
+            max_decoding_length=min(steps, self._longest),
+            min_decoding_length=0,
+            disable_unk=self._vocabulary.unk_id is not None,
+            return_scores=True,
+            return_end_token=True,
+        )
+        return [
+            sorted(
+                (
+                    self._hypothesis([int(piece) for piece in pieces], score, config.length_penalty)
+                    for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+                ),
+                key=lambda h: (h.finished, h.score),
+                reverse=True,
+            )
+            for result in results
+        ]
+
+    def _hypothesis(self, tokens: list[int], score: float, alpha: float) -> Hypothesis:
+        log_prob = score * len(tokens) ** alpha
+        finished = tokens[-1:] == [self._vocabulary.eos_id]
+        kept = tuple(tokens[:-1] if finished else tokens)
+        return Hypothesis(kept, log_prob, log_prob / float(length_penalty(max(1, len(tokens)), alpha)), finished, ())

@@ -1,0 +1,1 @@
+"""The same weights in other programs' formats."""
