@@ -44,13 +44,13 @@ def random_model(tokenizer: Tokenizer, **shape: object) -> LoadedModel:
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     torch.set_num_threads(1)
-    return Translator(random_model(Tokenizer.train([" ".join(WORDS)], vocab_size=300, kind="word")))
+    return Translator(random_model(Tokenizer.train([" ".join(WORDS)], vocab_size=300, kind="word")), "torch")
 
 
 @pytest.fixture(scope="module")
 def spelling_translator() -> Translator:
     """One whose tokenizer can spell everything, byte by byte."""
-    return Translator(random_model(Tokenizer.train([" ".join(WORDS)] * 3, vocab_size=300)))
+    return Translator(random_model(Tokenizer.train([" ".join(WORDS)] * 3, vocab_size=300)), "torch")
 
 
 def assert_same(found: list[Translation], expected: list[Translation]) -> None:

@@ -261,12 +261,12 @@ def _allowed(
 ) -> Tensor:
     """`log_p` (N, V) with -inf where a prefix, the least length or a repeated n-gram forbids a token.
 
-    After the softmax, so that what is left keeps the probability that the model gave it. Usually nothing is forbidden
-    but the unknown, and then it is `log_p` itself that is changed: an unknown that is not forced is never chosen.
+    After the softmax, so that what is left keeps the probability that the model gave it. Without a prefix it is `log_p`
+    itself that is changed: what is struck out is never chosen, so nobody asks for its probability.
     """
     forced = {i: prefix[t] for i, prefix in enumerate(prefixes) if t < len(prefix)}
     ngram = config.no_repeat_ngram
-    allowed = log_p.clone() if forced or ngram or t < config.min_length else log_p
+    allowed = log_p.clone() if forced else log_p
     if vocabulary.unk_id is not None:
         allowed[:, vocabulary.unk_id] = NEVER
     if t < config.min_length:
@@ -295,13 +295,55 @@ def _would_repeat(history: Sequence[int], ngram: int) -> list[int]:
     ]
 
 
+@dataclass(frozen=True)
+class _Open:
+    """A hypothesis that has not ended."""
+
+    tokens: tuple[int, ...]
+    gains: tuple[float, ...]
+    """The log-probability of each token."""
+    log_prob: float
+    """Of all of them; -inf: not possible, it only fills a row."""
+
+
 @dataclass
 class _Sentence:
-    """One sentence under beam search: its number, its longest length, and what has ended, best first."""
+    """One sentence under beam search."""
 
     number: int
     max_length: int
+    beam: list[_Open]
+    """A row of the batch each, the likeliest first."""
     finished: list[Hypothesis]
+    """What has ended, best first."""
+
+    def extend(
+        self, log_probs: Sequence[Sequence[float]], tokens: Sequence[Sequence[int]], eos_id: int, config: SearchConfig
+    ) -> list[tuple[int, _Open]]:
+        """Each open hypothesis with its likeliest next tokens: what ends goes to `finished`, and the beam's new
+        members come back, each with the place of its parent."""
+        width = config.beam_size
+        # 2 W candidates: each parent has one end mark, so that even if the best W all end, W go on.
+        candidates = sorted(
+            (
+                (parent.log_prob + gain, place, gain, token)
+                for place, parent in enumerate(self.beam)
+                for gain, token in zip(log_probs[place], tokens[place], strict=True)
+            ),
+            key=lambda candidate: -candidate[0],
+        )[: 2 * width]
+        going: list[tuple[int, _Open]] = []
+        for rank, (total, place, gain, token) in enumerate(candidates):
+            parent = self.beam[place]
+            if token != eos_id:
+                if len(going) < width:
+                    going.append((place, _Open((*parent.tokens, token), (*parent.gains, gain), total)))
+            elif rank < width and total > NEVER:  # one of lower rank would not have been kept
+                ended = _hypothesis(parent.tokens, (*parent.gains, gain), True, config.length_penalty)
+                self.finished.append(ended)
+        self.finished.sort(key=lambda h: h.score, reverse=True)
+        del self.finished[max(width, config.n_best) :]
+        return going
 
     def is_decided(self, best_open: float, config: SearchConfig) -> bool:
         """Whether no open hypothesis can still reach the `n_best`-th finished one.
@@ -316,10 +358,8 @@ class _Sentence:
         bound = best_open / float(length_penalty(self.max_length + 1, config.length_penalty))
         return self.finished[config.n_best - 1].score >= bound
 
-    def result(
-        self, open_tokens: Tensor, open_gains: Tensor, open_log_probs: Tensor, config: SearchConfig
-    ) -> list[Hypothesis]:
-        """The best finished ones; places that are left go to open ones (R, t) as they stood, marked unfinished.
+    def result(self, config: SearchConfig) -> list[Hypothesis]:
+        """The best finished ones; places that are left go to open ones as they stand, marked unfinished.
 
         One that ended at this very step is among the finished and does not come twice, so there can be fewer.
         """
@@ -327,9 +367,9 @@ class _Sentence:
         if len(best) < config.n_best:
             ended = {h.tokens for h in self.finished}
             rest = [
-                _hypothesis(open_tokens[r].tolist(), open_gains[r].tolist(), False, config.length_penalty)
-                for r in range(len(open_tokens))
-                if open_log_probs[r] > NEVER and tuple(open_tokens[r].tolist()) not in ended
+                _hypothesis(h.tokens, h.gains, False, config.length_penalty)
+                for h in self.beam
+                if h.log_prob > NEVER and h.tokens not in ended
             ]
             best += sorted(rest, key=lambda h: h.score, reverse=True)[: config.n_best - len(best)]
         return best
@@ -347,74 +387,40 @@ def beam_search(
     A sentence is over only when no open hypothesis can still win (not when the first or the best ends), and then
     leaves the batch.
     """
-    width = config.beam_size
     prefixes = prefixes or [()] * len(max_lengths)
-    live = [_Sentence(b, longest, []) for b, longest in enumerate(max_lengths)]
+    live = [_Sentence(b, longest, [_Open((), (), 0.0)], []) for b, longest in enumerate(max_lengths)]
     done: dict[int, list[Hypothesis]] = {}
     newest = torch.full((len(live),), vocabulary.start_id, dtype=torch.long)
-    rows_each = 1
-    log_probs: Tensor | None = None  # (B, R) of the open hypotheses
-    tokens = torch.empty(len(live), 1, 0, dtype=torch.long)  # (B, R, t)
-    gains = torch.empty(len(live), 1, 0)  # (B, R, t) the log-probability of each token
     t = 0
     while live:
         log_p = log_probabilities(state.step(newest), vocabulary.forbidden)  # (N, V)
-        device, vocab = log_p.device, log_p.size(-1)
-        histories = tokens.flatten(0, 1).tolist() if config.no_repeat_ngram else ()
-        wanted = [prefixes[s.number] for s in live]
-        allowed = _allowed(log_p, t, histories, wanted, vocabulary, config)
-        if log_probs is None:
-            log_probs = torch.zeros(len(live), 1, device=device)
-
-        # 2 W candidates: each of the R rows has one end mark, so that even if the best W all end, W go on.
-        of_each, ids = top_tokens(allowed, min(2 * width, vocab))  # (N, 2 W): no row can have more among the best
-        totals = (log_probs[..., None] + of_each.view(len(live), rows_each, -1)).flatten(1)  # (B, R 2 W)
-        count = min(2 * width, totals.size(1))
-        best, where = totals.topk(count, -1)  # (B, 2 W), best first
-        parents, ids = where // of_each.size(1), ids.view(len(live), -1).gather(1, where)  # (B, 2 W)
-        ends = ids == vocabulary.eos_id
-
-        # Those that end, if they are among the W best, are finished. (One that is not would not have been kept.)
-        final: list[list[int]] = (ends & (best > NEVER))[:, :width].nonzero().tolist()
-        if final:
-            parents_cpu = parents.cpu()
-            ending = log_p[:, vocabulary.eos_id].view(-1, rows_each).cpu()  # (B, R)
-            for b, k in final:
-                row = int(parents_cpu[b, k])
-                each = [*gains[b, row].tolist(), float(ending[b, row])]
-                hypothesis = _hypothesis(tokens[b, row].tolist(), each, True, config.length_penalty)
-                live[b].finished.append(hypothesis)
-            for b in {b for b, _ in final}:
-                live[b].finished.sort(key=lambda h: h.score, reverse=True)
-                del live[b].finished[max(width, config.n_best) :]
-
-        # Of the others the W best go on.
-        going, kept = best.masked_fill(ends, NEVER).topk(min(width, count), -1)  # (B, W)
-        parents, ids = parents.gather(1, kept), ids.gather(1, kept)
+        histories = [h.tokens for s in live for h in s.beam]
+        allowed = _allowed(log_p, t, histories, [prefixes[s.number] for s in live], vocabulary, config)
+        best, ids = top_tokens(allowed, min(2 * config.beam_size, log_p.size(-1)))  # (N, 2 W)
+        log_probs, tokens = best.tolist(), ids.tolist()
 
         # A sentence leaves when it has its longest length, or when nothing open can win any more.
-        tops = going[:, 0].tolist()
-        stay = []
+        stay: list[int] = []
+        rows: list[int] = []
+        first = 0  # the first row of the sentence
         for b, sentence in enumerate(live):
-            if t == sentence.max_length or sentence.is_decided(tops[b], config):
-                done[sentence.number] = sentence.result(tokens[b], gains[b], log_probs[b], config)
+            end = first + len(sentence.beam)
+            going = sentence.extend(log_probs[first:end], tokens[first:end], vocabulary.eos_id, config)
+            best_open = going[0][1].log_prob if going else NEVER
+            if t == sentence.max_length or sentence.is_decided(best_open, config):
+                done[sentence.number] = sentence.result(config)
             else:
                 stay.append(b)
-        sources = torch.tensor(stay, dtype=torch.long)
-        live = [live[b] for b in stay]
+                rows += [first + place for place, _ in going]
+                sentence.beam = [hypothesis for _, hypothesis in going]
+            first = end
+        live, before = [live[b] for b in stay], len(live)
         if not live:
             break
-
-        # The hypotheses that go on, each behind its parent.
-        on_device = sources.to(device)
-        parents, ids, going = parents[on_device], ids[on_device], going[on_device]
-        gained = log_p.view(-1, rows_each, vocab)[on_device[:, None], parents, ids]  # (B, W)
-        rows = (on_device[:, None] * rows_each + parents).flatten()  # (B W)
-        behind = parents.cpu()[..., None].expand(-1, -1, t)
-        tokens = torch.cat([tokens[sources].gather(1, behind), ids.cpu()[..., None]], -1)  # (B, W, t + 1)
-        gains = torch.cat([gains[sources].gather(1, behind), gained.cpu()[..., None]], -1)
-        log_probs, rows_each = going, going.size(1)
-        state.reorder(rows, on_device if len(stay) < len(best) else None)
-        newest = ids.flatten().cpu()
+        newest = torch.tensor([h.tokens[-1] for s in live for h in s.beam])
+        gone = len(live) < before
+        state.reorder(
+            torch.tensor(rows, device=log_p.device), torch.tensor(stay, device=log_p.device) if gone else None
+        )
         t += 1
     return [done[b] for b in range(len(max_lengths))]

@@ -123,8 +123,10 @@ def test_what_it_cannot_do_is_refused_or_done_by_our_own(loaded, monkeypatch):
     monkeypatch.setattr(engine, "fastest", lambda candidates, model, quantized: candidates["ctranslate2"]())
     auto = Translator(loaded)
     assert auto.engine.name == "ctranslate2"
-    expected = Translator(loaded, "torch").translate(["red"], prefixes=["blue"])
-    assert_same(auto.translate(["red"], prefixes=["blue"]), expected)
+    some, prefixes = ["red one", "red", "two"], ["", "blue", ""]
+    found = auto.translate(some, prefixes=prefixes)
+    assert_same(found[1:2], Translator(loaded, "torch").translate(["red"], prefixes=["blue"]))
+    assert_same(found[::2], translator.translate(some[::2]))
 
 
 def test_int8_is_near(loaded):

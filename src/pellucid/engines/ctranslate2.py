@@ -1,12 +1,13 @@
 """CTranslate2 (extra `ct2`) as what searches: the same weights, its own beam search, our scores.
 
 Its search is not quite ours. It ends a sentence when as many hypotheses have ended as the beam is wide, and ranks by
-log P / |Y|^alpha, and gives the share of the unknown, which is never written, to the other pieces; of what it finds, the scores here are computed anew (equation (14) of Wu et al. 2016), and the best by
+log P / |Y|^alpha; of what it finds, the scores here are computed anew (equation (14) of Wu et al. 2016), and the best by
 those comes first.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -27,23 +28,21 @@ class CTranslate2Engine:
 
     def __init__(self, name: str, model: Transformer, vocabulary: Vocabulary) -> None:
         self.name = name
-        self._vocabulary = vocabulary
+        self._eos, self._unknown = vocabulary.eos_id, vocabulary.unk_id
         compute_type = "int8_float32" if name.endswith("-int8") else "float32"
         self._translator = load_ctranslate2(
             model, vocabulary.start_id, vocabulary.forbidden, compute_type, torch.get_num_threads()
         )
         self._longest_source, self._longest = len(model.src_positions.table), len(model.tgt_positions.table)
 
-    def refuses(
-        self, sources: Sequence[Sequence[int]], config: SearchConfig, prefixes: Sequence[Sequence[int]]
-    ) -> str | None:
+    def refuses(self, source: Sequence[int], config: SearchConfig, prefix: Sequence[int]) -> str | None:
         """What of this it cannot do; None: nothing."""
         for what, wanted in (
             ("draw at random", config.sample),
-            ("begin with a prefix", any(prefixes)),
+            ("begin with a prefix", bool(prefix)),
             ("forbid an early end as we do", config.min_length),
             ("avoid repeated n-grams as we do", config.no_repeat_ngram),
-            ("read a source as long as this", max(map(len, sources), default=0) > self._longest_source),
+            ("read a source as long as this", len(source) > self._longest_source),
         ):
             if wanted:
                 return what
@@ -62,22 +61,31 @@ class CTranslate2Engine:
         Raises:
             ConfigError: something that CTranslate2 cannot do.
         """
-        if what := self.refuses(sources, config, prefixes):
-            raise ConfigError(f"CTranslate2 cannot {what}", hint="--engine torch")
+        for source, prefix in zip(sources, prefixes, strict=True):
+            if what := self.refuses(source, config, prefix):
+                raise ConfigError(f"CTranslate2 cannot {what}", hint="--engine torch")
         found = []
         # One more than the longest: the end mark.
         for i, hypotheses in enumerate(self._found(sources, max(max_lengths) + 1, config)):
             longest = max_lengths[i]
-            best = [h for h in hypotheses if h.finished and len(h.tokens) <= longest][: config.n_best]
-            if len(best) < config.n_best:  # the others are those that are broken off at the greatest length
+            best = [h for h in hypotheses if h.finished and len(h.tokens) <= longest and self._unknown not in h.tokens][
+                : config.n_best
+            ]
+            if len(best) < config.n_best:  # others have the unknown in them, or are broken off at the greatest length
                 known = {h.tokens for h in best}
-                more = self._found([sources[i]], longest, config)[0]
-                best += [h for h in more if h.tokens not in known][: config.n_best - len(best)]
+                more = self._found([sources[i]], longest, config, disable_unk=self._unknown is not None)[0]
+                rest = self._scored(sources[i], [h for h in more if h.tokens not in known], config.length_penalty)
+                best += rest[: config.n_best - len(best)]
             found.append(best)
         return found
 
-    def _found(self, sources: Sequence[Sequence[int]], steps: int, config: SearchConfig) -> list[list[Hypothesis]]:
-        """What its beam holds after so many steps at most, best first."""
+    def _found(
+        self, sources: Sequence[Sequence[int]], steps: int, config: SearchConfig, *, disable_unk: bool = False
+    ) -> list[list[Hypothesis]]:
+        """What its beam holds after so many steps at most, best first.
+
+        `disable_unk` gives the share of the unknown to the other pieces, so what comes then must be scored again.
+        """
         results = self._translator.translate_batch(
             [[str(i) for i in source] for source in sources],
             beam_size=config.beam_size,
@@ -86,24 +94,41 @@ class CTranslate2Engine:
             max_input_length=0,
             max_decoding_length=min(steps, self._longest),
             min_decoding_length=0,
-            disable_unk=self._vocabulary.unk_id is not None,
+            disable_unk=disable_unk,
             return_scores=True,
             return_end_token=True,
         )
+        alpha = config.length_penalty
         return [
             sorted(
                 (
-                    self._hypothesis([int(piece) for piece in pieces], score, config.length_penalty)
+                    self._hypothesis([int(piece) for piece in pieces], score * len(pieces) ** alpha, alpha)
                     for pieces, score in zip(result.hypotheses, result.scores, strict=True)
                 ),
-                key=lambda h: (h.finished, h.score),
+                key=_order,
                 reverse=True,
             )
             for result in results
         ]
 
-    def _hypothesis(self, tokens: list[int], score: float, alpha: float) -> Hypothesis:
-        log_prob = score * len(tokens) ** alpha
-        finished = tokens[-1:] == [self._vocabulary.eos_id]
+    def _scored(self, source: Sequence[int], hypotheses: Sequence[Hypothesis], alpha: float) -> list[Hypothesis]:
+        """With the probabilities that the model gives them, best first."""
+        if not hypotheses:
+            return []
+        results = self._translator.score_batch(
+            [[str(i) for i in source]] * len(hypotheses), [[str(i) for i in h.tokens] for h in hypotheses]
+        )
+        scored = []
+        for result, h in zip(results, hypotheses, strict=True):
+            tokens = [*h.tokens, *([self._eos] if h.finished else [])]
+            scored.append(self._hypothesis(tokens, math.fsum(result.log_probs[: len(tokens)]), alpha))
+        return sorted(scored, key=_order, reverse=True)
+
+    def _hypothesis(self, tokens: list[int], log_prob: float, alpha: float) -> Hypothesis:
+        finished = tokens[-1:] == [self._eos]
         kept = tuple(tokens[:-1] if finished else tokens)
         return Hypothesis(kept, log_prob, log_prob / float(length_penalty(max(1, len(tokens)), alpha)), finished, ())
+
+
+def _order(hypothesis: Hypothesis) -> tuple[bool, float]:
+    return hypothesis.finished, hypothesis.score

@@ -67,7 +67,7 @@ def make_engine(
 
 
 class _Either:
-    """CTranslate2, and our own engine for what it cannot do."""
+    """CTranslate2, and our own engine for what it cannot do: sentence by sentence, so that neighbours change nothing."""
 
     def __init__(self, ctranslate2: CTranslate2Engine, make_own: Callable[[], Engine]) -> None:
         self.name = ctranslate2.name
@@ -86,6 +86,15 @@ class _Either:
         seeds: Sequence[int],
     ) -> list[list[Hypothesis]]:
         """See :class:`~pellucid.engines.search_engine.Engine`."""
-        refused = self._ctranslate2.refuses(sources, config, prefixes)
-        engine: Engine = self._own if refused else self._ctranslate2
-        return engine.search(sources, max_lengths, config, prefixes, seeds)
+        parts: dict[bool, list[int]] = {}
+        for i, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
+            parts.setdefault(self._ctranslate2.refuses(source, config, prefix) is None, []).append(i)
+        found: dict[int, list[Hypothesis]] = {}
+        for it_can, part in parts.items():
+            engine: Engine = self._ctranslate2 if it_can else self._own
+            results = engine.search(
+                [sources[i] for i in part], [max_lengths[i] for i in part], config, [prefixes[i] for i in part],
+                [seeds[i] for i in part],
+            )  # fmt: skip
+            found |= zip(part, results, strict=True)
+        return [found[i] for i in range(len(sources))]

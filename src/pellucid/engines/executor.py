@@ -131,7 +131,7 @@ class _Cache:
 
     def attend(self, qkv: Tensor) -> Tensor:
         """Queries, keys and values of the newest position (N, 3 D) -> what the queries see of all positions (N, D)."""
-        rows = len(qkv)
+        rows = qkv.size(0)
         if self._length == self._room:
             grown = torch.empty(max(16, 2 * self._length), 2, rows, self._width)
             if self._length:
@@ -256,7 +256,7 @@ class _DecoderLayer:
         rows, width = x.shape
         x = self._add_norm_1.after(x, self._own_out(cache.attend(self._qkv(self._add_norm_1.before(x)))))
 
-        q = self._cross_q(self._add_norm_2.before(x)).view(len(cross_k), -1, heads, width // heads)  # (B, R, H, K)
+        q = self._cross_q(self._add_norm_2.before(x)).view(cross_k.size(0), -1, heads, width // heads)  # (B, R, H, K)
         seen = _attend(q.transpose(1, 2), cross_k, cross_v, mask).transpose(1, 2).reshape(rows, width)
         x = self._add_norm_2.after(x, self._cross_out(seen))
         return self._feed_forward(x)
@@ -264,7 +264,7 @@ class _DecoderLayer:
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     """(B, H, R, K) over (B, H, S, K) -> (B, H, R, K)."""
-    if k.size(2) < SHORT or len(q) <= FEW:
+    if k.size(2) < SHORT or q.size(0) <= FEW:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
     scores = torch.matmul(q, k.transpose(2, 3))  # (B, H, R, S)
     return torch.matmul((scores if mask is None else scores.add_(mask)).softmax(-1), v)

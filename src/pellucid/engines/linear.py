@@ -105,7 +105,7 @@ class CalibratedInt8Linear:
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self._onednn is None or (self._fbgemm is not None and len(x) <= FEW_ROWS):
+        if self._onednn is None or (self._fbgemm is not None and x.size(0) <= FEW_ROWS):
             return self._few(x, self._scale, self._zero, self._fbgemm)
         whole = torch.quantize_per_tensor(x, self._scale, self._zero, torch.quint8).int_repr()
         return self._onednn(whole, self._scale, self._zero)
