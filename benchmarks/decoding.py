@@ -109,7 +109,9 @@ def ours(workload: Workload, pack: Pack | None) -> Run:
 
     def run(batch: Batch, beam: int) -> list[list[int]]:
         config = SearchConfig(beam_size=beam, length_penalty=workload.length_penalty, min_length=workload.steps)
-        found = engine.search(batch, [workload.longest(s) for s in batch], config, [()] * len(batch), range(len(batch)))
+        found = engine.search(
+            batch, [workload.longest(s) for s in batch], config, [()] * len(batch), range(len(batch)), scores=False
+        )
         return [list(h[0].tokens) for h in found]
 
     return run
@@ -244,7 +246,7 @@ def joeynmt(workload: Workload) -> Run:
         longest = max(workload.longest(s) for s in batch)
         joey_batch = SimpleNamespace(
             src=src, src_length=torch.tensor([len(s) for s in batch]), src_mask=(src != ids["pad_id"]).unsqueeze(1),
-            nseqs=len(batch), trg=None, trg_input=None, trg_prompt_mask=None,
+            nseqs=len(batch), trg=None, trg_input=None, trg_prompt_mask=None, has_trg=False, src_prompt_mask=None,
         )  # fmt: skip
         found, _, _ = search(
             model=model, batch=joey_batch, max_output_length=longest, beam_size=beam,

@@ -405,3 +405,18 @@ def test_any_seed_will_do():
 
 def test_no_sentences_no_steps():
     assert search(Table(random_logits(1), 0), [], WORDS, SearchConfig()) == []
+
+
+@pytest.mark.parametrize("least", [0, 3])
+def test_without_scores_greedy_search_says_the_same(least):
+    """The softmax does not change which token is the likeliest; padding's large logit must still not count."""
+    words, config = Vocabulary(EOS, 5, (5,), unk_id=1), SearchConfig(beam_size=1, min_length=least, no_repeat_ngram=2)
+    for seed in range(20):
+        logits = random_logits(seed, vocab=6)
+        prefixes = [(), (2, 3), ()]
+        scored = search(Table(logits, 3), [5, 8, 2], words, config, prefixes)
+        plain = search(Table(logits, 3), [5, 8, 2], words, config, prefixes, scores=False)
+        assert [[(h.tokens, h.finished) for h in found] for found in plain] == [
+            [(h.tokens, h.finished) for h in found] for found in scored
+        ]
+        assert all(math.isnan(h.score) for found in plain for h in found if h.tokens)

@@ -71,15 +71,15 @@ def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
     return ((5 + length) / 6) ** alpha
 
 
-def log_probabilities(logits: Tensor, forbidden: Sequence[int]) -> Tensor:
+def log_probabilities(logits: Tensor, forbidden: Sequence[int], normalize: bool = True) -> Tensor:
     """Log-softmax in float32 over what may be generated: (..., V). The scorer uses the same, so scores agree.
 
-    `logits` are used up: what is forbidden is struck out in them.
+    `logits` are used up: what is forbidden is struck out in them, and without `normalize` that is all.
     """
     logits = logits.float()
     for token in forbidden:
         logits[..., token] = NEVER
-    return logits.log_softmax(-1)
+    return logits.log_softmax(-1) if normalize else logits
 
 
 def top_tokens(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -107,6 +107,8 @@ def search(
     config: SearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
     seeds: Sequence[int] | None = None,
+    *,
+    scores: bool = True,
 ) -> list[list[Hypothesis]]:
     """The `config.n_best` best (or drawn) hypotheses of each sentence, best first.
 
@@ -115,6 +117,8 @@ def search(
         prefixes: for each sentence, tokens that its translation must begin with; their probability counts.
         seeds: for each sentence, where its random numbers start (sampling only), so that what else is in the batch
             changes nothing.
+        scores: False: nobody will look at log-probabilities and scores. Greedy search then leaves out the softmax,
+            some per cent of its time, and they are NaN.
     """
     prefixes = prefixes or [()] * len(max_lengths)
     if not max_lengths:
@@ -122,7 +126,7 @@ def search(
     if config.sample:
         return sample_search(state, max_lengths, vocabulary, config, prefixes, seeds)
     if config.beam_size == 1:
-        return greedy_search(state, max_lengths, vocabulary, config, prefixes)
+        return greedy_search(state, max_lengths, vocabulary, config, prefixes, scores=scores)
     return beam_search(state, max_lengths, vocabulary, config, prefixes)
 
 
@@ -132,12 +136,16 @@ def greedy_search(
     vocabulary: Vocabulary,
     config: SearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
+    *,
+    scores: bool = True,
 ) -> list[list[Hypothesis]]:
-    """The likeliest token at every step: a beam of one."""
+    """The likeliest token at every step: a beam of one. `scores`: see :func:`search`."""
     prefixes = prefixes or [()] * len(max_lengths)
-    return _one_by_one(
-        state, max_lengths, vocabulary, config, prefixes, 1, lambda log_p, _: top_tokens(log_p, 1)[1][:, 0]
-    )
+
+    def likeliest(log_p: Tensor, _: list[int]) -> Tensor:
+        return top_tokens(log_p, 1)[1][:, 0]
+
+    return _one_by_one(state, max_lengths, vocabulary, config, prefixes, 1, likeliest, normalize=scores)
 
 
 def sample_search(
@@ -190,8 +198,12 @@ def _one_by_one(
     prefixes: Sequence[Sequence[int]],
     rows_each: int,
     choose: Callable[[Tensor, list[int]], Tensor],
+    normalize: bool = True,
 ) -> list[list[Hypothesis]]:
-    """Greedy and sampling: every row goes its own way, `choose` takes one token for each. Finished sentences leave."""
+    """Greedy and sampling: every row goes its own way, `choose` takes one token for each. Finished sentences leave.
+
+    Without `normalize` it sees logits in the place of log-probabilities, which have the same order.
+    """
     sentences = list(range(len(max_lengths)))
     tokens: list[list[list[int]]] = [[[] for _ in range(rows_each)] for _ in sentences]
     token_log_probs: list[list[list[float]]] = [[[] for _ in range(rows_each)] for _ in sentences]
@@ -200,7 +212,7 @@ def _one_by_one(
     newest = torch.full((len(sentences),), vocabulary.start_id, dtype=torch.long)
     t = 0
     while sentences:
-        log_p = log_probabilities(state.step(newest), vocabulary.forbidden)  # (N, V)
+        log_p = log_probabilities(state.step(newest), vocabulary.forbidden, normalize)  # (N, V)
         if t == 0 and rows_each > 1:
             everyone = torch.arange(len(sentences), device=log_p.device).repeat_interleave(rows_each)
             state.reorder(everyone)
@@ -208,7 +220,7 @@ def _one_by_one(
         histories = [tokens[b][r] for b in sentences for r in range(rows_each)]
         allowed = _allowed(log_p, t, histories, [prefixes[b] for b in sentences], vocabulary, config)
         chosen = choose(allowed, sentences)  # (N)
-        gained = log_p.gather(-1, chosen[:, None]).squeeze(-1).tolist()
+        gained = log_p.gather(-1, chosen[:, None]).squeeze(-1).tolist() if normalize else [math.nan] * len(chosen)
         possible = (allowed.gather(-1, chosen[:, None]).squeeze(-1) > NEVER).tolist()
         newest = chosen.cpu()
         stay: list[int] = []

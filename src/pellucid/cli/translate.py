@@ -93,7 +93,7 @@ def command(
     more = None if files else _input_is_waiting
     texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
     for lines, translation in enumerate(
-        translator.stream(texts, config, prefixes=_prefixes(prefix), more=more), start=1
+        translator.stream(texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json), start=1
     ):
         if as_json:
             write_line(json.dumps(dataclasses.asdict(translation), ensure_ascii=False))

@@ -55,6 +55,8 @@ class CTranslate2Engine:
         config: SearchConfig,
         prefixes: Sequence[Sequence[int]],
         seeds: Sequence[int],
+        *,
+        scores: bool = True,
     ) -> list[list[Hypothesis]]:
         """See :class:`~pellucid.engines.search_engine.Engine`. `token_log_probs` stay empty: it does not tell.
 

@@ -84,6 +84,8 @@ class _Either:
         config: SearchConfig,
         prefixes: Sequence[Sequence[int]],
         seeds: Sequence[int],
+        *,
+        scores: bool = True,
     ) -> list[list[Hypothesis]]:
         """See :class:`~pellucid.engines.search_engine.Engine`."""
         parts: dict[bool, list[int]] = {}
@@ -94,7 +96,7 @@ class _Either:
             engine: Engine = self._ctranslate2 if it_can else self._own
             results = engine.search(
                 [sources[i] for i in part], [max_lengths[i] for i in part], config, [prefixes[i] for i in part],
-                [seeds[i] for i in part],
+                [seeds[i] for i in part], scores=scores,
             )  # fmt: skip
             found |= zip(part, results, strict=True)
         return [found[i] for i in range(len(sources))]

@@ -62,17 +62,21 @@ class Executor:
         """The cross keys and values (B, H, S, K) of each decoder layer, and a mask to add (B, 1, 1, S)."""
         rows, length = src.shape
         real = torch.ones_like(src, dtype=torch.bool) if self._source_pad is None else src != self._source_pad
-        where = None if bool(real.all()) else real.flatten().nonzero().squeeze(1)  # (n) of B x S
-        visible = None if where is None else real[:, None, None, :]
+        padding = None if bool(real.all()) else _Padding(real)
+        visible = None if padding is None else real[:, None, None, :]
         positions = torch.arange(length).expand(rows, length).flatten()
         tokens = src.flatten()
-        if where is not None:
-            tokens, positions = tokens[where], positions[where]
+        if padding is not None:
+            tokens, positions = tokens[padding.where], positions[padding.where]
         x = self._source(tokens, self._source.positions(length)[positions])  # (n, D)
         for layer in self._encoder:
-            x = layer(x, self.n_heads, where, visible, rows, length)
+            x = layer(x, self.n_heads, padding, visible, rows, length)
         kv = self._memory(self._encoder_end(x))  # (n, 2 L D)
-        kv = _padded(kv, where, rows * length).view(rows, length, len(self.decoder), 2, self.n_heads, -1)
+        if padding is not None:
+            kv = kv[padding.back]
+            if not bool(real[:, 0].all()):
+                kv.view(rows, length, -1)[~real[:, 0]] = 0.0  # a sentence of nothing but padding adds nothing
+        kv = kv.view(rows, length, len(self.decoder), 2, self.n_heads, -1)
         keys_and_values = [
             (kv[:, :, i, 0].transpose(1, 2).contiguous(), kv[:, :, i, 1].transpose(1, 2).contiguous())
             for i in range(len(self.decoder))
@@ -161,6 +165,15 @@ SHORT = 16
 FEW = 4
 
 
+class _Padding:
+    """Where the real tokens of a batch (B, S) stand, and the way back. What is put at padding is anything: no sight of it."""
+
+    def __init__(self, real: Tensor) -> None:
+        flat = real.flatten()
+        self.where = flat.nonzero().squeeze(1)  # (n) of B x S
+        self.back = (flat.cumsum(0) - 1).clamp_(min=0)  # (B S) of n
+
+
 class _Embedding:
     """Ids to vectors, the position added."""
 
@@ -225,17 +238,18 @@ class _EncoderLayer:
         self._feed_forward = _FeedForward(name, model.feed_forward, model.add_norm_2, pack)
 
     def __call__(
-        self, x: Tensor, heads: int, where: Tensor | None, visible: Tensor | None, rows: int, length: int
+        self, x: Tensor, heads: int, padding: _Padding | None, visible: Tensor | None, rows: int, length: int
     ) -> Tensor:
-        """`x` (n, D): the real tokens of (rows, length), which stand at `where` (None: all are real)."""
-        qkv = _padded(self._qkv(self._add_norm.before(x)), where, rows * length)
+        """`x` (n, D): the real tokens of (rows, length)."""
+        qkv = self._qkv(self._add_norm.before(x))
+        qkv = qkv if padding is None else qkv[padding.back]
         q, k, v = qkv.view(rows, length, 3, heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, S, K) each
         seen = (
             F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=1.0)
             .transpose(1, 2)
             .reshape(rows * length, -1)
         )
-        x = self._add_norm.after(x, self._out(seen if where is None else seen[where]))
+        x = self._add_norm.after(x, self._out(seen if padding is None else seen[padding.where]))
         return self._feed_forward(x)
 
 
@@ -284,8 +298,3 @@ def _queries_keys_values(name: str, attention: MultiHeadAttention, pack: Pack) -
 def _side_by_side(maps: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
     """The weight and the bias of one map that gives the outputs of all."""
     return torch.cat([weight for weight, _ in maps]), torch.cat([bias for _, bias in maps])
-
-
-def _padded(x: Tensor, where: Tensor | None, size: int) -> Tensor:
-    """(n, ...) -> (size, ...), zeros where nothing stands."""
-    return x if where is None else x.new_zeros(size, *x.shape[1:]).index_copy_(0, where, x)

@@ -24,6 +24,8 @@ class Engine(Protocol):
         config: SearchConfig,
         prefixes: Sequence[Sequence[int]],
         seeds: Sequence[int],
+        *,
+        scores: bool = True,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each of `sources` (ids with the end mark), best first; see :func:`pellucid.search.search`."""
         ...
@@ -44,9 +46,11 @@ class StateEngine:
         config: SearchConfig,
         prefixes: Sequence[Sequence[int]],
         seeds: Sequence[int],
+        *,
+        scores: bool = True,
     ) -> list[list[Hypothesis]]:
         state = self._make_state(padded(sources, self._pad_id, self._device))
-        return search(state, max_lengths, self._vocabulary, config, prefixes, seeds)
+        return search(state, max_lengths, self._vocabulary, config, prefixes, seeds, scores=scores)
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:

@@ -428,7 +428,9 @@ class Trainer:
                 sources = self.valid.sources[:TRANSLATED_AT_VALIDATION]
                 references = [side[: len(sources)] for side in self.valid.references]
                 greedy = SearchConfig(beam_size=1)
-                translations = [t.text for t in Translator(self.loaded, "reference").translate(sources, greedy)]
+                engine = "torch" if self.device.type == "cpu" else "reference"
+                found = Translator(self.loaded, engine).translate(sources, greedy, scores=False)
+                translations = [t.text for t in found]
                 scores = corpus_scores(translations, references, self.loaded.target_language)
                 bleu, chrf, signature = scores.bleu, scores.chrf, scores.bleu_signature
                 samples = tuple(zip(sources[:SAMPLES], references[0][:SAMPLES], translations[:SAMPLES], strict=True))
