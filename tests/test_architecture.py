@@ -41,7 +41,7 @@ LADDER = """
     quantization training.trainer
     exporting
     training.run
-    cli.common cli.progress
+    cli.common cli.progress cli.workers
     cli.main
     cli.*
     __main__ __init__

@@ -102,3 +102,17 @@ def test_table3_goes_on_where_it_was(run: Callable[..., str], tmp_path: Path) ->
 def test_kills(run: Callable[..., str]) -> None:
     out = run("kills", "--kills", "1", "--updates", "4")
     assert "kills: 1" in out and "problem" not in out
+
+
+def test_decoding_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
+    """Every engine that is here writes the same 30 pieces a sentence; what float32 writes is the same."""
+    out = run("decoding", "--shape", "smoke", "--batch", "4", "--rounds", "1", "--sentences", "8",
+              "--only", "torch", "--only", "reference", "--only", "torch-int8", "--only", "no-cache",
+              "--json", str(tmp_path / "found.json"), "--svg", str(tmp_path / "found.svg"))  # fmt: skip
+    assert "| 4, greedy |" in out and "| 4, beam 4 |" in out
+    found = json.loads((tmp_path / "found.json").read_text())["models"]["smoke"]
+    assert set(found["4,1"]) == {"torch", "reference", "torch-int8", "no-cache"}
+    assert set(found["4,4"]) == {"torch", "reference", "torch-int8"}
+    assert all(row["tokens_per_second"] > 0 for cell in found.values() for row in cell.values())
+    assert found["4,1"]["reference"]["same"] == found["4,1"]["no-cache"]["same"] == 1.0
+    assert (tmp_path / "found.svg").read_text().lstrip().startswith("<?xml")

@@ -317,6 +317,37 @@ def test_translate_reads_files_one_after_the_other(folder: Path) -> None:
     assert twice == once + once
 
 
+def test_workers_say_the_same_in_the_same_order(folder: Path, tmp_path: Path) -> None:
+    """Even what is drawn at random: it depends on the seed and the place of the line."""
+    (tmp_path / "many.txt").write_text("".join(f"{n % 7} {n % 5} {n % 3}\n" for n in range(1100)) + "\n1 2")
+    for options in (["--beam-size", "2"], ["--sample", "--top-k", "9", "--seed", "4"]):
+        alone = run("translate", folder / "model", tmp_path / "many.txt", "--engine", "torch", *options)
+        with started("translate", folder / "model", tmp_path / "many.txt", "--engine", "torch", "--workers", 2,
+                     *options) as shared:  # fmt: skip
+            out, err = shared.communicate(timeout=120)
+        assert shared.returncode == 0, err
+        assert out.decode().splitlines() == alone.lines
+        assert len(alone.lines) == 1102
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for the workers in /proc")
+@pytest.mark.parametrize("how", ["a worker is killed", "Ctrl-C"])
+def test_workers_that_end_early(folder: Path, how: str) -> None:
+    with started("translate", folder / "model", folder / "long.txt", "--workers", 2, "--beam-size", 8) as shared:
+        assert shared.stdout is not None and shared.stdout.readline()
+        children = Path(f"/proc/{shared.pid}/task/{shared.pid}/children").read_text().split()
+        workers = [int(c) for c in children if b"spawn_main" in Path(f"/proc/{c}/cmdline").read_bytes()]
+        assert len(workers) == 2
+        if how == "Ctrl-C":
+            shared.send_signal(signal.SIGINT)
+        else:
+            os.kill(workers[0], signal.SIGKILL)
+        _, err = shared.communicate(timeout=60)
+    assert shared.returncode == (130 if how == "Ctrl-C" else 1)
+    assert how == "Ctrl-C" or b"a worker came to its end" in err
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
 def test_bytes_that_are_not_utf8(folder: Path) -> None:
     given = b"1 2\n\xff\xfe\n3\n"
     done = run("translate", folder / "model", stdin=given)

@@ -145,19 +145,21 @@ class Translator:
         config: SearchConfig | None = None,
         prefixes: Sequence[str] | None = None,
         *,
+        first: int = 0,
         scores: bool = True,
     ) -> list[Translation]:
         """The translations of `texts`, one each, in order. `config` None takes the model's own.
 
         Args:
             prefixes: for each text, how its translation must begin ("" leaves it free).
+            first: the number of the first text among others that are translated elsewhere; drawing depends on it.
             scores: False: greedy search is some per cent faster, and scores are NaN.
 
         Raises:
             DataError: one text instead of several, or another number of prefixes than of texts.
         """
         _refuse_one_text(texts, prefixes)
-        return self._window(list(texts), config or self.loaded.search, prefixes, 0, scores)
+        return self._window(list(texts), config or self.loaded.search, prefixes, first, scores)
 
     def stream(
         self,

@@ -22,6 +22,7 @@ from pellucid.cli.common import (
     search_options,
     write_line,
 )
+from pellucid.cli.workers import translate_with_workers
 
 
 @click.command(
@@ -30,6 +31,7 @@ from pellucid.cli.common import (
         "pellucid translate model < input.txt > output.txt",
         "echo 'Good morning.' | pellucid translate model",
         "pellucid translate model input.txt --beam-size 1",
+        "pellucid translate model large.txt --workers 4 > output.txt",
         "pellucid translate model input.txt --n-best 3 --json",
         "pellucid translate model input.txt --sample --temperature 0.8 --top-k 20",
     ),
@@ -57,6 +59,13 @@ from pellucid.cli.common import (
 @click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
 @machine_options
 @engine_option
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1,
+    help="Processes, for large files; each has a model of its own and its share of the cores. [1]",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Say more on stderr.")
 def command(
     model: str,
@@ -68,6 +77,7 @@ def command(
     device: str,
     threads: int,
     engine: str,
+    workers: int,
     verbose: bool,
     **given: Any,
 ) -> None:
@@ -78,6 +88,7 @@ def command(
     import dataclasses
     import time
 
+    from pellucid.machine import available_cores
     from pellucid.translator import Translator
 
     translator = Translator.load(model, device=device, threads=threads, engine=engine)
@@ -92,9 +103,13 @@ def command(
     flagged = {"split": split, "truncated": truncated, "unknown": unknown}
     more = None if files else _input_is_waiting
     texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
-    for lines, translation in enumerate(
-        translator.stream(texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json), start=1
-    ):
+    if workers > 1:
+        share = threads or max(1, available_cores() // workers)
+        options = {"directory": model, "device": device, "engine": engine, "threads": share}
+        found = translate_with_workers(workers, options, texts, config, _prefixes(prefix), as_json)
+    else:
+        found = translator.stream(texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json)
+    for lines, translation in enumerate(found, start=1):
         if as_json:
             write_line(json.dumps(dataclasses.asdict(translation), ensure_ascii=False))
         elif config.n_best == 1:
