@@ -39,7 +39,7 @@ def test_commands_have_the_options_that_a_page_gives_them(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
     for verb, rest in re.findall(r"pellucid (\w+)((?: [^\n`|;&#]*)?)", text):
         if verb in VERBS:
-            for option in re.findall(r"(?<= )--[a-z][a-z-]*", rest):
+            for option in re.findall(r"(?<= )--[a-z][a-z0-9-]*", rest):
                 assert option in options_of(verb), f"{page}: pellucid {verb} has no {option}"
 
 
