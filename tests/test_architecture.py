@@ -39,16 +39,17 @@ LADDER = """
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
     quantization training.trainer
-    exporting
+    exporting distillation
     training.run
     cli.common cli.progress cli.workers
     cli.main
+    cli.train
     cli.*
     __main__ __init__
 """
 """From the ground up, a rung a line; a file may import only from lower rungs."""
 
-TORCH = {"model", "interop", "search", "engines", "checkpoint", "translator", "training", "exporting"}
+TORCH = {"model", "interop", "search", "engines", "checkpoint", "translator", "training", "exporting", "distillation"}
 """Where torch may be imported when a file is loaded. Elsewhere only inside a function."""
 TORCHLESS = {"training.records", "training.evaluation"}
 

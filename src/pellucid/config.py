@@ -31,6 +31,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "share_embeddings": "all",
     },
     "base": {"share_embeddings": "all"},
+    # Deep encoder, shallow decoder: as many parameters as base, half the work when translating (Kasai et al. 2021).
+    "fast": {"num_encoder_layers": 12, "num_decoder_layers": 1, "share_embeddings": "all"},
     "big": {"d_model": 1024, "n_heads": 16, "d_ff": 4096, "dropout": 0.3, "share_embeddings": "all"},
 }  # fmt: skip
 
@@ -116,7 +118,7 @@ class TransformerConfig:
 
     @classmethod
     def preset(cls, name: str, src_vocab: int, tgt_vocab: int, **changes: Any) -> TransformerConfig:
-        """The preset `name` (tiny, small, base, big) with `changes`.
+        """The preset `name` (tiny, small, base, big, fast) with `changes`.
 
         Raises:
             ConfigError: no such preset, or no such field.
@@ -312,7 +314,7 @@ class RunConfig:
     """Everything `pellucid train` needs besides the pairs; TOML tables of the same names."""
 
     preset: str = "auto"
-    """tiny, small, base, big, or auto (from the size of the data)."""
+    """tiny, small, base, big, fast, or auto (from the size of the data)."""
     model: dict[str, Any] = field(default_factory=dict)
     """Differences from the preset: fields of TransformerConfig but for the vocabulary sizes and ids."""
     data: DataConfig = field(default_factory=DataConfig)

@@ -20,6 +20,7 @@ VERBS = {
     "average": "Average the weights of several checkpoints.",
     "quantize": "Make int8 weights of a model: smaller and faster.",
     "export": "Write a model in another program's format (CTranslate2).",
+    "distill": "Train a small model on what a larger one translates.",
     "plot": "Draw the curves of a training run as SVG.",
     "doctor": "Look at this machine and installation; say what is missing.",
     "completion": "Print the script that makes a shell complete `pellucid`.",

@@ -12,6 +12,9 @@ import click
 from pellucid.cli.common import examples, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pellucid.cli.progress import Watch
     from pellucid.config import RunConfig
 
 
@@ -64,7 +67,7 @@ class Columns(click.ParamType):
 @click.option("--valid-tgt", multiple=True, metavar="FILE", help="Its translation.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The model folder to make.")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
-@click.option("--preset", type=click.Choice(["auto", "tiny", "small", "base", "big"]), help="Size. [auto]")
+@click.option("--preset", type=click.Choice(["auto", "tiny", "small", "base", "big", "fast"]), help="Size. [auto]")
 @click.option(
     "--config", "config_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings (TOML)."
 )
@@ -114,14 +117,23 @@ def command(
     if out is None:
         raise ConfigError("--out must name the folder of the new model", hint="pellucid train PAIRS --out model")
 
-    from pellucid.cli.progress import Watch
     from pellucid.training.run import train
 
-    with Watch(quiet=quiet, verbose=verbose) as watch:
-        train(
+    run_and_report(
+        lambda watch: train(
             pairs, src=src, tgt=tgt, valid=valid, valid_src=valid_src, valid_tgt=valid_tgt, out=out, config=config,
             resume=resume, on_record=watch,
-        )  # fmt: skip
+        ),
+        out, quiet, verbose,
+    )  # fmt: skip
+
+
+def run_and_report(run: Callable[[Watch], object], out: Path, quiet: bool, verbose: bool) -> None:
+    """Show a run while it goes on, and say at its end what to type next."""
+    from pellucid.cli.progress import Watch
+
+    with Watch(quiet=quiet, verbose=verbose) as watch:
+        run(watch)
     finished = watch.finished
     where = shlex.quote(str(out))
     if finished is not None and finished.reason in ("interrupted", "terminated"):
