@@ -68,6 +68,24 @@ def test_the_fast_engine_is_the_model_that_is_read(loaded, name):
     assert len({t.text for t in expected}) > 5 or name == "one piece"
 
 
+@pytest.mark.parametrize("engine", ["reference", "torch", "torch-int8"])
+def test_threads_share_a_batch_and_change_nothing(loaded, engine):
+    """Each has a part of the sentences; what is drawn at random depends on their places in the whole."""
+    some, before = texts(40), torch.get_num_threads()
+    try:
+        for search in ("beam", "drawn"):
+            config = dataclasses.replace(loaded.search, **SEARCHES[search])
+            torch.set_num_threads(1)
+            expected = Translator(loaded, engine).translate(some, config)
+            torch.set_num_threads(3)
+            assert_same(Translator(loaded, engine).translate(some, config), expected)
+            assert torch.get_num_threads() == 3
+    except ConfigError:
+        pytest.skip("int8 does not work on this machine")
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_prefixes_too(loaded):
     some = texts(30)
     prefixes = ["", "red", "blue one"] * 11

@@ -18,21 +18,29 @@ from pellucid.interop.ctranslate2 import load_ctranslate2
 from pellucid.model.transformer import Transformer
 from pellucid.search import Hypothesis, Vocabulary, length_penalty
 
+MOST_ROWS = 32
+"""Sentences that a thread searches together: with more, what a step works on does not fit into a core's cache."""
+
 
 class CTranslate2Engine:
     """See :class:`~pellucid.engines.search_engine.Engine`.
+
+    Args:
+        together: all threads work on the same sentences, rather than each on a part of them. That is better for a large
+            model and few sentences.
 
     Raises:
         ConfigError: ctranslate2 is not installed.
     """
 
-    def __init__(self, name: str, model: Transformer, vocabulary: Vocabulary) -> None:
+    def __init__(self, name: str, model: Transformer, vocabulary: Vocabulary, together: bool = False) -> None:
         self.name = name
         self._eos, self._unknown = vocabulary.eos_id, vocabulary.unk_id
         compute_type = "int8_float32" if name.endswith("-int8") else "float32"
         self._translator = load_ctranslate2(
-            model, vocabulary.start_id, vocabulary.forbidden, compute_type, torch.get_num_threads()
+            model, vocabulary.start_id, vocabulary.forbidden, compute_type, torch.get_num_threads(), together
         )
+        self._parts = 1 if together else torch.get_num_threads()
         self._longest_source, self._longest = len(model.src_positions.table), len(model.tgt_positions.table)
 
     def refuses(self, source: Sequence[int], config: SearchConfig, prefix: Sequence[int]) -> str | None:
@@ -66,19 +74,26 @@ class CTranslate2Engine:
         for source, prefix in zip(sources, prefixes, strict=True):
             if what := self.refuses(source, config, prefix):
                 raise ConfigError(f"CTranslate2 cannot {what}", hint="--engine torch")
-        found = []
         # One more than the longest: the end mark.
+        found: list[list[Hypothesis]] = []
+        short: dict[int, list[int]] = {}  # by greatest length, sentences of which there is too little yet
         for i, hypotheses in enumerate(self._found(sources, max(max_lengths) + 1, config)):
             longest = max_lengths[i]
-            best = [h for h in hypotheses if h.finished and len(h.tokens) <= longest and self._unknown not in h.tokens][
-                : config.n_best
-            ]
-            if len(best) < config.n_best:  # others have the unknown in them, or are broken off at the greatest length
-                known = {h.tokens for h in best}
-                more = self._found([sources[i]], longest, config, disable_unk=self._unknown is not None)[0]
-                rest = self._scored(sources[i], [h for h in more if h.tokens not in known], config.length_penalty)
-                best += rest[: config.n_best - len(best)]
-            found.append(best)
+            whole = (h for h in hypotheses if h.finished and len(h.tokens) <= longest)
+            found.append([h for h in whole if self._unknown not in h.tokens][: config.n_best])
+            if len(found[i]) == config.n_best:
+                continue
+            if config.beam_size == 1 and self._unknown not in hypotheses[0].tokens:  # broken off, where it stood
+                cut = Hypothesis(hypotheses[0].tokens[:longest], math.nan, math.nan, False, ())
+                found[i] = self._scored(sources[i], [cut], config.length_penalty) if scores else [cut]
+            else:  # others have the unknown in them, or are broken off
+                short.setdefault(longest, []).append(i)
+        for longest, numbers in short.items():
+            again = self._found([sources[i] for i in numbers], longest, config, disable_unk=self._unknown is not None)
+            for i, hypotheses in zip(numbers, again, strict=True):
+                known = {h.tokens for h in found[i]}
+                rest = [h for h in hypotheses if h.tokens not in known]
+                found[i] += self._scored(sources[i], rest, config.length_penalty)[: config.n_best - len(known)]
         return found
 
     def _found(
@@ -90,6 +105,7 @@ class CTranslate2Engine:
         """
         results = self._translator.translate_batch(
             [[str(i) for i in source] for source in sources],
+            max_batch_size=min(MOST_ROWS, -(-len(sources) // self._parts)),
             beam_size=config.beam_size,
             num_hypotheses=config.beam_size,
             length_penalty=config.length_penalty,

@@ -6,6 +6,8 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
+import torch
+
 from pellucid.config import SearchConfig
 from pellucid.engines.choice import fastest
 from pellucid.engines.ctranslate2 import CTranslate2Engine
@@ -49,10 +51,16 @@ def make_engine(
 
         if importlib.util.find_spec("ctranslate2") is None:
             return own()
+
+        def other(together: bool) -> Engine:
+            return _Either(CTranslate2Engine(f"ctranslate2{suffix}", model, vocabulary, together), own)
+
         candidates: dict[str, Callable[[], Engine]] = {
             f"torch{suffix}": own,
-            f"ctranslate2{suffix}": lambda: _Either(CTranslate2Engine(f"ctranslate2{suffix}", model, vocabulary), own),
+            f"ctranslate2{suffix}": lambda: other(False),
         }
+        if torch.get_num_threads() > 1:
+            candidates[f"ctranslate2{suffix}, threads together"] = lambda: other(True)
         return fastest(candidates, model, ranges is not None)
     if name == "reference":
         return StateEngine(name, lambda src: DecoderState(model, src), source_pad_id, vocabulary, device)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -10,6 +12,11 @@ from torch import Tensor
 
 from pellucid.config import SearchConfig
 from pellucid.search import Hypothesis, SearchState, Vocabulary, search
+
+PART_ROWS = 4
+"""No thread gets fewer sentences at a time."""
+MOST_ROWS = 64
+"""Nor more, so that threads that are done early find something else to do."""
 
 
 class Engine(Protocol):
@@ -32,12 +39,20 @@ class Engine(Protocol):
 
 
 class StateEngine:
-    """Our own search over a state of some executor."""
+    """Our own search over a state of some executor.
+
+    On a CPU a batch is cut up among the threads: the operations of a step are too small to be cut up themselves.
+    """
 
     def __init__(self, name: str, make_state: Callable[[Tensor], SearchState], pad_id: int, vocabulary: Vocabulary,
                  device: torch.device) -> None:  # fmt: skip
         self.name = name
         self._make_state, self._pad_id, self._vocabulary, self._device = make_state, pad_id, vocabulary, device
+        self._threads = torch.get_num_threads() if device.type == "cpu" else 1
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._threads, "pellucid-search", lambda: torch.set_num_threads(1))
 
     def search(
         self,
@@ -49,8 +64,20 @@ class StateEngine:
         *,
         scores: bool = True,
     ) -> list[list[Hypothesis]]:
-        state = self._make_state(padded(sources, self._pad_id, self._device))
-        return search(state, max_lengths, self._vocabulary, config, prefixes, seeds, scores=scores)
+        """See :class:`Engine`."""
+
+        @torch.inference_mode()  # of this thread
+        def part(rows: slice) -> list[list[Hypothesis]]:
+            state = self._make_state(padded(sources[rows], self._pad_id, self._device))
+            return search(
+                state, max_lengths[rows], self._vocabulary, config, prefixes[rows], seeds[rows], scores=scores
+            )
+
+        size = max(PART_ROWS, min(MOST_ROWS, -(-len(sources) // self._threads)))
+        if self._threads == 1 or len(sources) <= size:
+            return part(slice(None))
+        parts = [slice(first, first + size) for first in range(0, len(sources), size)]
+        return [hypotheses for found in self._pool.map(part, parts) for hypotheses in found]
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:

@@ -100,9 +100,12 @@ def write_ctranslate2(
 
 
 def load_ctranslate2(
-    model: Transformer, start_id: int, forbidden: Sequence[int], compute_type: str, threads: int
+    model: Transformer, start_id: int, forbidden: Sequence[int], compute_type: str, threads: int, together: bool = False
 ) -> Any:
     """A `ctranslate2.Translator` of `model` whose pieces are the ids, written as numbers; it wants end marks given.
+
+    Args:
+        threads: that translate at once, each a part of what it is given; with `together` all work on the same part.
 
     Raises:
         ConfigError: ctranslate2 is not installed.
@@ -111,7 +114,12 @@ def load_ctranslate2(
     source, target = ([str(i) for i in range(n)] for n in (model.config.src_vocab, model.config.tgt_vocab))
     with tempfile.TemporaryDirectory(prefix="pellucid-ctranslate2-") as folder:
         write_ctranslate2(model, Path(folder), source, target, start_id, forbidden, add_source_end=False)
-        return ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=threads)
+        return ctranslate2.Translator(
+            folder,
+            compute_type=compute_type,
+            inter_threads=1 if together else threads,
+            intra_threads=threads if together else 1,
+        )
 
 
 def _installed() -> Any:
