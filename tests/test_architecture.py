@@ -31,15 +31,16 @@ LADDER = """
     interop.ctranslate2
     search
     engines.linear
-    engines.executor engines.search_engine
-    engines.choice engines.ctranslate2
-    engines.engine
     checkpoint
+    shortlist
+    engines.executor engines.search_engine
+    engines.choice engines.ctranslate2 engines.shortlist_engine
+    engines.engine
     translator
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
     quantization training.trainer
-    exporting distillation
+    exporting distillation shortlisting
     training.run
     cli.common cli.progress cli.workers
     cli.main
@@ -49,7 +50,18 @@ LADDER = """
 """
 """From the ground up, a rung a line; a file may import only from lower rungs."""
 
-TORCH = {"model", "interop", "search", "engines", "checkpoint", "translator", "training", "exporting", "distillation"}
+TORCH = {
+    "model",
+    "interop",
+    "search",
+    "engines",
+    "checkpoint",
+    "translator",
+    "training",
+    "exporting",
+    "distillation",
+    "shortlisting",
+}
 """Where torch may be imported when a file is loaded. Elsewhere only inside a function."""
 TORCHLESS = {"training.records", "training.evaluation"}
 

@@ -24,6 +24,7 @@ from pellucid.errors import ConfigError, DataError
 from pellucid.machine import available_cores
 from pellucid.model.transformer import Transformer
 from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities
+from pellucid.shortlist import Shortlist
 
 LARGEST_WINDOW = 1024
 """Lines that `stream` holds at once, at most. It starts with one, so that the first translation comes at once."""
@@ -91,9 +92,9 @@ class Translator:
     >>> Translator.load("model").translate(["..."])                                                # doctest: +SKIP
     """
 
-    def __init__(self, loaded: LoadedModel, engine: str = "auto") -> None:
+    def __init__(self, loaded: LoadedModel, engine: str = "auto", shortlist: Shortlist | None = None) -> None:
         self.loaded = loaded
-        self._engine_name = engine
+        self._engine_name, self._shortlist = engine, shortlist
         self.model: Transformer = loaded.model
         self.source_tokenizer, self.target_tokenizer = loaded.source_tokenizer, loaded.target_tokenizer
         config = self.model.config
@@ -102,13 +103,22 @@ class Translator:
         self.vocabulary = Vocabulary(config.eos_id, start, forbidden, config.unk_id)
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str = "auto", threads: int = 0, engine: str = "auto") -> Translator:
+    def load(
+        cls,
+        directory: str | Path,
+        *,
+        device: str = "auto",
+        threads: int = 0,
+        engine: str = "auto",
+        shortlist: bool = False,
+    ) -> Translator:
         """The translator in a model folder.
 
         Args:
             device: cpu, cuda, or auto: a GPU where there is one.
             threads: CPU threads; 0 takes the cores that this process may use.
             engine: what searches, one of :data:`~pellucid.engines.engine.ENGINES`.
+            shortlist: look only at target pieces that the sources may have: see :mod:`pellucid.shortlist`.
 
         Raises:
             ConfigError: a device or an engine that is not there.
@@ -121,14 +131,18 @@ class Translator:
             torch.empty(1, device=device)
         except (RuntimeError, AssertionError) as error:
             raise ConfigError(f"`device` {device!r} cannot be used: {error}", hint="--device cpu") from error
-        return cls(load_model(directory, device), engine)
+        loaded = load_model(directory, device)
+        config = loaded.model.config
+        found = Shortlist.load(Path(directory), config.src_vocab, config.tgt_vocab) if shortlist else None
+        return cls(loaded, engine, found)
 
     @cached_property
     def engine(self) -> Engine:
         """Made when it is first needed: it has its own copy of the weights."""
         return make_engine(
-            self._engine_name, self.model, self.source_tokenizer.pad_id, self.vocabulary, self.loaded.ranges
-        )
+            self._engine_name, self.model, self.source_tokenizer.pad_id, self.vocabulary, self.loaded.ranges,
+            self._shortlist,
+        )  # fmt: skip
 
     @property
     def longest_source(self) -> int:

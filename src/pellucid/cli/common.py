@@ -79,6 +79,15 @@ def engine_option(function: F) -> F:
     )(function)
 
 
+def shortlist_option(function: F) -> F:
+    """Search in a part of the vocabulary."""
+    return click.option(
+        "--shortlist",
+        is_flag=True,
+        help="Look only at the target pieces that a source may have: made before by `pellucid shortlist`.",
+    )(function)
+
+
 def search_config(defaults: SearchConfig, given: dict[str, Any]) -> SearchConfig:
     """`defaults` with the options that were given (those that are not None)."""
     names = {field.name for field in dataclasses.fields(defaults)}

@@ -16,6 +16,7 @@ from pellucid.cli.common import (
     say,
     search_config,
     search_options,
+    shortlist_option,
     write_file,
 )
 
@@ -42,6 +43,7 @@ from pellucid.cli.common import (
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @machine_options
 @engine_option
+@shortlist_option
 def command(
     model: str | None,
     src: str | None,
@@ -56,6 +58,7 @@ def command(
     device: str,
     threads: int,
     engine: str,
+    shortlist: bool,
     **given: Any,
 ) -> None:
     """Translate --src and compare with the references: BLEU and chrF2++, with sacreBLEU's signatures."""
@@ -77,7 +80,7 @@ def command(
 
     def translated(folder: str) -> list[str]:
         nonlocal target_lang
-        translator = Translator.load(folder, device=device, threads=threads, engine=engine)
+        translator = Translator.load(folder, device=device, threads=threads, engine=engine, shortlist=shortlist)
         target_lang = target_lang or translator.loaded.target_language
         config = search_config(translator.loaded.search, given)
         assert src is not None

@@ -19,6 +19,7 @@ VERBS = {
     "evaluate": "BLEU and chrF against references; compare two models.",
     "average": "Average the weights of several checkpoints.",
     "quantize": "Make int8 weights of a model: smaller and faster.",
+    "shortlist": "Learn which target pieces a source may have: for speed.",
     "export": "Write a model in another program's format (CTranslate2).",
     "distill": "Train a small model on what a larger one translates.",
     "plot": "Draw the curves of a training run as SVG.",

@@ -20,6 +20,7 @@ from pellucid.cli.common import (
     say,
     search_config,
     search_options,
+    shortlist_option,
     write_line,
 )
 from pellucid.cli.workers import translate_with_workers
@@ -59,6 +60,7 @@ from pellucid.cli.workers import translate_with_workers
 @click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
 @machine_options
 @engine_option
+@shortlist_option
 @click.option(
     "--workers",
     type=click.IntRange(1),
@@ -77,6 +79,7 @@ def command(
     device: str,
     threads: int,
     engine: str,
+    shortlist: bool,
     workers: int,
     verbose: bool,
     **given: Any,
@@ -91,7 +94,7 @@ def command(
     from pellucid.machine import available_cores
     from pellucid.translator import Translator
 
-    translator = Translator.load(model, device=device, threads=threads, engine=engine)
+    translator = Translator.load(model, device=device, threads=threads, engine=engine, shortlist=shortlist)
     defaults = translator.loaded.search
     if n_best is not None and given["beam_size"] is None and not given["sample"]:
         defaults = dataclasses.replace(defaults, beam_size=max(defaults.beam_size, n_best), n_best=n_best)
@@ -105,7 +108,7 @@ def command(
     texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
     if workers > 1:
         share = threads or max(1, available_cores() // workers)
-        options = {"directory": model, "device": device, "engine": engine, "threads": share}
+        options = {"directory": model, "device": device, "engine": engine, "threads": share, "shortlist": shortlist}
         found = translate_with_workers(workers, options, texts, config, _prefixes(prefix), as_json)
     else:
         found = translator.stream(texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json)

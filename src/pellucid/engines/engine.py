@@ -14,9 +14,11 @@ from pellucid.engines.ctranslate2 import CTranslate2Engine
 from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Float32Linear, Ranges, int8_pack
 from pellucid.engines.search_engine import Engine, StateEngine
+from pellucid.engines.shortlist_engine import ShortlistEngine
 from pellucid.errors import ConfigError
 from pellucid.model.transformer import DecoderState, Transformer
 from pellucid.search import Hypothesis, Vocabulary
+from pellucid.shortlist import Shortlist
 
 ENGINES = ("auto", "reference", "torch", "torch-int8", "ctranslate2", "ctranslate2-int8")
 """reference: the model as it is read. torch: the same numbers, laid out for speed. torch-int8: with whole numbers, a
@@ -25,12 +27,18 @@ torch, or ctranslate2 if it is installed and faster; of a quantized model folder
 
 
 def make_engine(
-    name: str, model: Transformer, source_pad_id: int, vocabulary: Vocabulary, ranges: Ranges | None = None
+    name: str,
+    model: Transformer,
+    source_pad_id: int,
+    vocabulary: Vocabulary,
+    ranges: Ranges | None = None,
+    shortlist: Shortlist | None = None,
 ) -> Engine:
     """The engine `name` of `ENGINES` for `model`.
 
     Args:
         ranges: of a quantized model.
+        shortlist: the target pieces that a source may have; only for torch and torch-int8, and what auto takes then.
 
     Raises:
         ConfigError: no such engine, or not on this machine.
@@ -38,6 +46,10 @@ def make_engine(
     device = model.output.weight.device
     if name not in ENGINES:
         raise ConfigError(f"`engine` must be one of {', '.join(ENGINES)}, but is {name!r}")
+    if shortlist is not None and name not in ("auto", "torch", "torch-int8"):
+        raise ConfigError(f"`engine` {name!r} has no use for a shortlist", hint="--engine torch, or no --shortlist")
+    if name == "auto" and shortlist is not None:
+        name = "torch" if ranges is None or int8_pack(ranges) is None else "torch-int8"
     if name == "auto":
         if device.type != "cpu":
             return make_engine("reference", model, source_pad_id, vocabulary)
@@ -71,7 +83,10 @@ def make_engine(
     pack = int8_pack(ranges) if name == "torch-int8" else Float32Linear
     if pack is None:
         raise ConfigError("this machine or this PyTorch has no working int8", hint="--engine torch")
-    return StateEngine(name, Executor(model, pack).state, source_pad_id, vocabulary, device)
+    executor = Executor(model, pack)
+    if shortlist is not None:
+        return ShortlistEngine(name, executor, source_pad_id, vocabulary, shortlist)
+    return StateEngine(name, executor.state, source_pad_id, vocabulary, device)
 
 
 class _Either:

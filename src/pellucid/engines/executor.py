@@ -52,11 +52,16 @@ class Executor:
         cross = [layer.cross_attention for layer in decoder]
         maps = [w for attention in cross for w in (attention.w_k, attention.w_v)]
         self._memory = pack("memory", *_side_by_side([(m.weight, m.bias) for m in maps]))
-        self._output = pack("output", model.output.weight, None)
+        self._pack, self._output_weight = pack, model.output.weight.detach()
+        self._output = pack("output", self._output_weight, None)
 
     def state(self, src: Tensor) -> ExecutorState:
         """Encode source ids (B, S), padded on the right, for a search."""
         return ExecutorState(self, src)
+
+    def part_of_output(self, tokens: Tensor) -> Linear:
+        """The output layer for the target ids `tokens` (C) alone: (N, D) -> (N, C)."""
+        return self._pack("output", self._output_weight[tokens], None)
 
     def encode(self, src: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
         """The cross keys and values (B, H, S, K) of each decoder layer, and a mask to add (B, 1, 1, S)."""
@@ -88,9 +93,9 @@ class Executor:
         """(N,) target ids, all at `position` -> (N, D)."""
         return self._target(tokens, self._target.positions(position + 1)[position])
 
-    def logits(self, x: Tensor) -> Tensor:
-        """(N, D) -> (N, V)."""
-        return self._output(self._decoder_end(x))
+    def logits(self, x: Tensor, output: Linear | None = None) -> Tensor:
+        """(N, D) -> (N, V), or (N, C) with a :meth:`part_of_output`."""
+        return (output or self._output)(self._decoder_end(x))
 
 
 class ExecutorState:
@@ -98,6 +103,8 @@ class ExecutorState:
 
     def __init__(self, executor: Executor, src: Tensor) -> None:
         self._executor = executor
+        self.output: Linear | None = None
+        """What takes the place of the whole output layer."""
         self._cross, self._mask = executor.encode(src)
         self._length = 0
         self._caches = [_Cache(executor.n_heads, executor.d_model) for _ in executor.decoder]
@@ -109,7 +116,7 @@ class ExecutorState:
         self._length += 1
         for layer, cache, (keys, values) in zip(executor.decoder, self._caches, self._cross, strict=True):
             x = layer(x, heads, cache, keys, values, mask)
-        return executor.logits(x)
+        return executor.logits(x, self.output)
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
         """Each new row goes on from old row `rows[i]`; of the sentences, `sources` stay (None: all)."""

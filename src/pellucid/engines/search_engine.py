@@ -66,18 +66,27 @@ class StateEngine:
     ) -> list[list[Hypothesis]]:
         """See :class:`Engine`."""
 
-        @torch.inference_mode()  # of this thread
         def part(rows: slice) -> list[list[Hypothesis]]:
-            state = self._make_state(padded(sources[rows], self._pad_id, self._device))
-            return search(
-                state, max_lengths[rows], self._vocabulary, config, prefixes[rows], seeds[rows], scores=scores
-            )
+            return self._part(sources[rows], max_lengths[rows], config, prefixes[rows], seeds[rows], scores)
 
         size = max(PART_ROWS, min(MOST_ROWS, -(-len(sources) // self._threads)))
         if self._threads == 1 or len(sources) <= size:
             return part(slice(None))
         parts = [slice(first, first + size) for first in range(0, len(sources), size)]
         return [hypotheses for found in self._pool.map(part, parts) for hypotheses in found]
+
+    @torch.inference_mode()  # of this thread
+    def _part(
+        self,
+        sources: Sequence[Sequence[int]],
+        max_lengths: Sequence[int],
+        config: SearchConfig,
+        prefixes: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+        scores: bool,
+    ) -> list[list[Hypothesis]]:
+        state = self._make_state(padded(sources, self._pad_id, self._device))
+        return search(state, max_lengths, self._vocabulary, config, prefixes, seeds, scores=scores)
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:

@@ -1,0 +1,110 @@
+"""A search in a part of the target vocabulary: each sentence in that of its own shortlist."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pellucid.config import SearchConfig
+from pellucid.engines.executor import Executor, ExecutorState
+from pellucid.engines.search_engine import StateEngine, padded
+from pellucid.search import NEVER, Hypothesis, Vocabulary, search
+from pellucid.shortlist import Shortlist
+
+
+class ShortlistEngine(StateEngine):
+    """A :class:`StateEngine` that looks only at the target pieces that a sentence may have.
+
+    Sentences without a list, and those whose prefix has other pieces, are searched in the whole vocabulary.
+    """
+
+    def __init__(
+        self, name: str, executor: Executor, pad_id: int, vocabulary: Vocabulary, shortlist: Shortlist
+    ) -> None:
+        super().__init__(name, executor.state, pad_id, vocabulary, torch.device("cpu"))
+        self._executor, self._shortlist = executor, shortlist
+
+    @torch.inference_mode()
+    def _part(
+        self,
+        sources: Sequence[Sequence[int]],
+        max_lengths: Sequence[int],
+        config: SearchConfig,
+        prefixes: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+        scores: bool,
+    ) -> list[list[Hypothesis]]:
+        lists: dict[int, np.ndarray] = {}
+        for i, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
+            own = self._shortlist.of(source)
+            if own is not None and np.isin(prefix, own).all():
+                lists[i] = own
+        found: dict[int, list[Hypothesis]] = {}
+        for numbers in ([i for i in range(len(sources)) if i not in lists], list(lists)):
+            if not numbers:
+                continue
+            some, begins = [sources[i] for i in numbers], [prefixes[i] for i in numbers]
+            longest, own_seeds = [max_lengths[i] for i in numbers], [seeds[i] for i in numbers]
+            if numbers[0] in lists:
+                own_lists = [lists[i] for i in numbers]
+                results = self._with_lists(some, longest, config, begins, own_seeds, scores, own_lists)
+            else:
+                results = super()._part(some, longest, config, begins, own_seeds, scores)
+            found |= zip(numbers, results, strict=True)
+        return [found[i] for i in range(len(sources))]
+
+    def _with_lists(
+        self,
+        sources: Sequence[Sequence[int]],
+        max_lengths: Sequence[int],
+        config: SearchConfig,
+        prefixes: Sequence[Sequence[int]],
+        seeds: Sequence[int],
+        scores: bool,
+        lists: Sequence[np.ndarray],
+    ) -> list[list[Hypothesis]]:
+        """In numbers of the union of all lists instead of ids."""
+        union = np.unique(np.concatenate(lists))
+        number = {int(token): i for i, token in enumerate(union)}
+        ids = torch.from_numpy(union.astype(np.int64))
+        mask = torch.zeros(len(lists), len(union))
+        for row, own in enumerate(lists):
+            mask[row] = torch.from_numpy(np.where(np.isin(union, own), 0.0, NEVER)).float()
+        vocabulary = Vocabulary(
+            number[self._vocabulary.eos_id],
+            -1,  # stands for the real one
+            tuple(number[i] for i in self._vocabulary.forbidden if i in number),
+            number.get(-1 if self._vocabulary.unk_id is None else self._vocabulary.unk_id),
+        )
+        state = self._executor.state(padded(sources, self._pad_id, self._device))
+        state.output = self._executor.part_of_output(ids)
+        starts = [[number[int(token)] for token in prefix] for prefix in prefixes]
+        found = search(
+            _Numbered(state, ids, mask, self._vocabulary.start_id), max_lengths, vocabulary, config, starts, seeds,
+            scores=scores,
+        )  # fmt: skip
+        return [
+            [dataclasses.replace(h, tokens=tuple(union[list(h.tokens)].tolist())) for h in hypotheses]
+            for hypotheses in found
+        ]
+
+
+class _Numbered:
+    """A state whose tokens are numbers of `ids` (C); `mask` (B, C) has -inf where a sentence has no such token."""
+
+    def __init__(self, state: ExecutorState, ids: Tensor, mask: Tensor, start_id: int) -> None:
+        self._state, self._ids, self._mask, self._start_id = state, ids, mask, start_id
+
+    def step(self, tokens: Tensor) -> Tensor:
+        logits = self._state.step(torch.where(tokens < 0, self._start_id, self._ids[tokens]))  # (N, C)
+        logits.view(len(self._mask), -1, len(self._ids)).add_(self._mask[:, None])
+        return logits
+
+    def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
+        self._state.reorder(rows, sources)
+        if sources is not None:
+            self._mask = self._mask[sources]
