@@ -23,6 +23,7 @@ from pellucid.config import SearchConfig
 from pellucid.engines.search_engine import Engine
 from pellucid.machine import processor_name
 from pellucid.model.transformer import Transformer
+from pellucid.version import __version__
 
 WORKLOADS = (1, 16)
 """Sentences searched together: somebody who waits for one, and a file."""
@@ -88,7 +89,7 @@ def _key(names: Mapping[str, object], model: Transformer, quantized: bool) -> st
         config.src_vocab, config.tgt_vocab, config.d_model, config.n_heads, config.num_encoder_layers,
         config.num_decoder_layers, config.d_ff, config.norm, quantized,
     )  # fmt: skip
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "ctranslate2", "pellucid")]
+    versions = (__version__, torch.__version__, importlib.metadata.version("ctranslate2"))
     here = (processor_name(), torch.get_num_threads(), *sorted(names), *versions)
     return hashlib.sha256(repr((shape, here)).encode()).hexdigest()[:16]
 
