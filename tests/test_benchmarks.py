@@ -116,3 +116,27 @@ def test_decoding_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
     assert all(row["tokens_per_second"] > 0 for cell in found.values() for row in cell.values())
     assert found["4,1"]["reference"]["same"] == found["4,1"]["no-cache"]["same"] == 1.0
     assert (tmp_path / "found.svg").read_text().lstrip().startswith("<?xml")
+
+
+def test_gpu_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
+    out = run("gpu", "--json", str(tmp_path / "found.json"))
+    found = json.loads((tmp_path / "found.json").read_text())
+    for model in ("base", "big"):
+        assert found[model]["train"]["target_tokens_per_second"] > 0 and found[model]["4,4"] > 0
+        assert f"| {model} | training" in out
+
+
+def test_bulk_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
+    from training.conftest import tiny, write_reversals
+
+    from pellucid.training.run import train
+
+    pairs = write_reversals(tmp_path / "pairs.tsv", 60)
+    train([str(pairs)], out=tmp_path / "model", config=tiny(max_updates=2, validate_bleu=False))
+    text = tmp_path / "text"
+    text.write_text("1 2 3\n4 5\n")
+    out = run("bulk", str(tmp_path / "model"), str(text), "--lines", "2001", "--json", str(tmp_path / "found.json"),
+              "--out", str(tmp_path / "out"), "--threads", "1")  # fmt: skip
+    assert "2,001 lines" in out and len((tmp_path / "out").read_text().splitlines()) == 2001
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert 0 < found["share_of_engine"] < 1 and len(found["megabytes"]) == 2
