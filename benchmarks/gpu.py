@@ -78,7 +78,8 @@ def train(
     """Target tokens a second: the median over updates, the first few (which compile) left out."""
     tokenizer = loaded.source_tokenizer
     config = TrainingConfig(batch_tokens=batch_tokens, device=device.type)
-    trainer = Trainer(loaded, store, None, config, RunFolder(folder), device)
+    run = RunFolder(folder)
+    trainer = Trainer(loaded, store, None, config, run, device)
     loaded.model.train()
     set_rate(trainer.optimizer, 1e-4)
     plan = plan_epoch(store.source_lengths, store.target_lengths, batch_tokens, 1, 0)
@@ -96,6 +97,7 @@ def train(
         if updates >= 2:
             rates.append(batch.tgt_tokens / (now(device) - begin))
         sources, targets, updates = sources + int((batch.src != pad).sum()), targets + batch.tgt_tokens, updates + 1
+    run.close()
     return {
         "target_tokens_per_second": statistics.median(rates), "updates": updates,
         "flop_per_token": flop_per_target_token(loaded.model.config, sources / targets),

@@ -127,9 +127,8 @@ def test_gpu_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_bulk_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
-    from training.conftest import tiny, write_reversals
-
     from pellucid.training.run import train
+    from training.conftest import tiny, write_reversals
 
     pairs = write_reversals(tmp_path / "pairs.tsv", 60)
     train([str(pairs)], out=tmp_path / "model", config=tiny(max_updates=2, validate_bleu=False))
