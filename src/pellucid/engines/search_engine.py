@@ -15,8 +15,9 @@ from pellucid.search import Hypothesis, SearchState, Vocabulary, search
 
 PART_ROWS = 4
 """No thread gets fewer sentences at a time."""
-MOST_ROWS = 64
-"""Nor more, so that threads that are done early find something else to do."""
+MOST_ROWS = 128
+"""Nor more hypotheses: with four times as many, the logits of a large vocabulary do not fit into any cache, and a step
+takes longer than four steps."""
 
 
 class Engine(Protocol):
@@ -41,7 +42,8 @@ class Engine(Protocol):
 class StateEngine:
     """Our own search over a state of some executor.
 
-    On a CPU a batch is cut up among the threads: the operations of a step are too small to be cut up themselves.
+    On a CPU a batch is cut into parts, which the threads take one by one: the operations of a step are too small to be
+    cut up themselves.
     """
 
     def __init__(self, name: str, make_state: Callable[[Tensor], SearchState], pad_id: int, vocabulary: Vocabulary,
@@ -69,11 +71,13 @@ class StateEngine:
         def part(rows: slice) -> list[list[Hypothesis]]:
             return self._part(sources[rows], max_lengths[rows], config, prefixes[rows], seeds[rows], scores)
 
-        size = max(PART_ROWS, min(MOST_ROWS, -(-len(sources) // self._threads)))
-        if self._threads == 1 or len(sources) <= size:
+        rows_each = config.n_best if config.sample else config.beam_size
+        size = max(PART_ROWS, min(MOST_ROWS // rows_each, -(-len(sources) // self._threads)))
+        if self._device.type != "cpu" or len(sources) <= size:
             return part(slice(None))
         parts = [slice(first, first + size) for first in range(0, len(sources), size)]
-        return [hypotheses for found in self._pool.map(part, parts) for hypotheses in found]
+        found = map(part, parts) if self._threads == 1 else self._pool.map(part, parts)
+        return [hypotheses for some in found for hypotheses in some]
 
     @torch.inference_mode()  # of this thread
     def _part(
