@@ -10,6 +10,7 @@ import pytest
 from engines.test_engine import loaded  # noqa: F401
 from pellucid.engines import choice
 from pellucid.engines.choice import cache_folder, fastest
+from pellucid.errors import ConfigError
 
 
 class Slow:
@@ -50,15 +51,29 @@ def test_the_quickest_over_both_workloads_is_taken_and_remembered(loaded, tmp_pa
 def test_a_damaged_memory_is_measured_anew(loaded, tmp_path, content):  # noqa: F811
     memory = tmp_path / "engines.json"
     memory.write_bytes(content if isinstance(content, bytes) else content.encode())
-    made = {"a": lambda: Slow("a", 0, 0)}
+    made = {"a": lambda: Slow("a", 0, 0), "b": lambda: Slow("b", 5, 5)}
     assert fastest(made, loaded.model, False, memory).name == "a"
     assert "a" in json.loads(memory.read_text()).values()
 
 
 def test_where_nothing_can_be_remembered_it_goes_on(loaded, tmp_path):  # noqa: F811
     (tmp_path / "file").write_text("")
-    made = {"a": lambda: Slow("a", 0, 0)}
+    made = {"a": lambda: Slow("a", 0, 0), "b": lambda: Slow("b", 5, 5)}
     assert fastest(made, loaded.model, False, tmp_path / "file" / "engines.json").name == "a"
+
+
+def test_one_that_cannot_be_made_is_left_out(loaded, tmp_path):  # noqa: F811
+    """Not even if it was the fastest the last time."""
+    memory = tmp_path / "engines.json"
+    made = {"a": lambda: Slow("a", 5, 5), "b": lambda: Slow("b", 0, 0)}
+    assert fastest(made, loaded.model, False, memory).name == "b"
+
+    def broken():
+        raise ConfigError("CTranslate2 is not installed")
+
+    assert fastest({**made, "b": broken}, loaded.model, False, memory).name == "a"
+    with pytest.raises(ConfigError):
+        fastest({"a": broken}, loaded.model, False, tmp_path / "other.json")
 
 
 def test_the_cache_folder_is_where_the_user_has_it(monkeypatch, tmp_path):

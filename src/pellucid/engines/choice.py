@@ -21,6 +21,7 @@ import torch
 
 from pellucid.config import SearchConfig
 from pellucid.engines.search_engine import Engine
+from pellucid.errors import ConfigError
 from pellucid.machine import processor_name
 from pellucid.model.transformer import Transformer
 from pellucid.version import __version__
@@ -41,15 +42,23 @@ def fastest(
     One for all batches: another one for other sizes would make a translation depend on what it is batched with.
 
     Args:
-        candidates: by name, what makes each.
+        candidates: by name, what makes each. The first always works; another that cannot be made (its library is broken,
+            say) is left out.
         memory: the file of results; None: the one in the user's cache folder.
     """
     memory = memory or cache_folder() / "engines.json"
     key = _key(candidates, model, quantized)
     known = _read(memory)
     if known.get(key) in candidates:
-        return candidates[known[key]]()
-    engines = {name: make() for name, make in candidates.items()}
+        with contextlib.suppress(ConfigError, RuntimeError):
+            return candidates[known[key]]()
+    first, *others = candidates
+    engines = {first: candidates[first]()}
+    for name in others:
+        with contextlib.suppress(ConfigError, RuntimeError):
+            engines[name] = candidates[name]()
+    if len(engines) == 1:
+        return engines[first]
     seconds = dict.fromkeys(engines, 1.0)
     for rows in WORKLOADS:
         best = dict.fromkeys(engines, float("inf"))
