@@ -72,13 +72,13 @@ class Executor:
         positions = torch.arange(length).expand(rows, length).flatten()
         tokens = src.flatten()
         if padding is not None:
-            tokens, positions = tokens[padding.where], positions[padding.where]
+            tokens, positions = tokens.index_select(0, padding.where), positions.index_select(0, padding.where)
         x = self._source(tokens, self._source.positions(length)[positions])  # (n, D)
         for layer in self._encoder:
             x = layer(x, self.n_heads, padding, visible, rows, length)
         kv = self._memory(self._encoder_end(x))  # (n, 2 L D)
         if padding is not None:
-            kv = kv[padding.back]
+            kv = kv.index_select(0, padding.back)
             if not bool(real[:, 0].all()):
                 kv.view(rows, length, -1)[~real[:, 0]] = 0.0  # a sentence of nothing but padding adds nothing
         kv = kv.view(rows, length, len(self.decoder), 2, self.n_heads, -1)
@@ -249,14 +249,14 @@ class _EncoderLayer:
     ) -> Tensor:
         """`x` (n, D): the real tokens of (rows, length)."""
         qkv = self._qkv(self._add_norm.before(x))
-        qkv = qkv if padding is None else qkv[padding.back]
+        qkv = qkv if padding is None else qkv.index_select(0, padding.back)
         q, k, v = qkv.view(rows, length, 3, heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, S, K) each
         seen = (
             F.scaled_dot_product_attention(q, k, v, attn_mask=visible, scale=1.0)
             .transpose(1, 2)
             .reshape(rows * length, -1)
         )
-        x = self._add_norm.after(x, self._out(seen if padding is None else seen[padding.where]))
+        x = self._add_norm.after(x, self._out(seen if padding is None else seen.index_select(0, padding.where)))
         return self._feed_forward(x)
 
 
