@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pellucid.data.formats.lines import read_lines
+from pellucid.engines.search_engine import Request
 from pellucid.translator import Translator
 
 EVERY = 1000
@@ -47,10 +48,10 @@ def main(arguments: list[str] | None = None) -> None:
     config = translator.with_search(beam_size=options.beam_size, n_best=1)
     inside, real = 0.0, translator.engine.search
 
-    def timed(*arguments: Any, **more: Any) -> Any:
+    def timed(request: Request) -> Any:
         nonlocal inside
         started = time.perf_counter()
-        found = real(*arguments, **more)
+        found = real(request)
         inside += time.perf_counter() - started
         return found
 

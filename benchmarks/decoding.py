@@ -46,7 +46,7 @@ from pellucid.checkpoint import load_model
 from pellucid.config import SearchConfig, TransformerConfig
 from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Float32Linear, Observer, Pack, int8_pack
-from pellucid.engines.search_engine import StateEngine, padded
+from pellucid.engines.search_engine import Request, StateEngine, padded
 from pellucid.machine import available_cores, processor_name
 from pellucid.model.masks import generate_mask
 from pellucid.model.transformer import DecoderState, Transformer
@@ -109,9 +109,7 @@ def ours(workload: Workload, pack: Pack | None) -> Run:
 
     def run(batch: Batch, beam: int) -> list[list[int]]:
         config = SearchConfig(beam_size=beam, length_penalty=workload.length_penalty, min_length=workload.steps)
-        found = engine.search(
-            batch, [workload.longest(s) for s in batch], config, [()] * len(batch), range(len(batch)), scores=False
-        )
+        found = engine.search(Request(batch, [workload.longest(s) for s in batch], config, scores=False))
         return [list(h[0].tokens) for h in found]
 
     return run

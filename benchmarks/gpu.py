@@ -36,6 +36,7 @@ from pellucid.data.corpus import Corpus
 from pellucid.data.store import PairStore
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.engines.engine import make_engine
+from pellucid.engines.search_engine import Request
 from pellucid.model.transformer import Transformer
 from pellucid.search import Vocabulary
 from pellucid.training.optimizer import set_rate
@@ -116,7 +117,7 @@ def decode(model: Transformer, rows: int, beam: int, rounds: int) -> float:
     rates = []
     for _ in range(rounds + 1):
         started = now(device)
-        engine.search(sources, [STEPS] * rows, search, [()] * rows, range(rows), scores=False)
+        engine.search(Request(sources, [STEPS] * rows, search, scores=False))
         rates.append(rows * STEPS / (now(device) - started))
     return statistics.median(rates[1:])
 

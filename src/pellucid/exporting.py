@@ -12,6 +12,7 @@ import torch
 
 from pellucid.checkpoint import LoadedModel, load_model, write_atomically
 from pellucid.data.tokenizer import Tokenizer
+from pellucid.engines.search_engine import Request
 from pellucid.errors import ConfigError, DataError, ModelFolderError
 from pellucid.interop.ctranslate2 import write_ctranslate2
 from pellucid.quantization import validation_pairs
@@ -118,12 +119,8 @@ def _compare(translator: Translator, folder: Path, sources: Sequence[str]) -> Ex
 
     source, target = translator.source_tokenizer, translator.target_tokenizer
     ids = [source.encode(text.strip())[: translator.longest_source] for text in sources]
-    ours = [
-        translator.engine.search(
-            [[*row, source.eos_id]], [len(row) + 50], translator.with_search(beam_size=1, n_best=1), [()], [0]
-        )[0][0]
-        for row in ids
-    ]
+    greedy = translator.with_search(beam_size=1, n_best=1)
+    ours = [translator.engine.search(Request([[*row, source.eos_id]], [len(row) + 50], greedy))[0][0] for row in ids]
     theirs = ctranslate2.Translator(str(folder), intra_threads=1)
     pieces = [source.pieces(row) for row in ids]
     found: list[Any] = theirs.translate_batch(

@@ -19,7 +19,7 @@ import torch
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
 from pellucid.engines.engine import make_engine
-from pellucid.engines.search_engine import Engine, padded
+from pellucid.engines.search_engine import Engine, Request, padded
 from pellucid.errors import ConfigError, DataError
 from pellucid.machine import available_cores
 from pellucid.model.transformer import Transformer
@@ -243,9 +243,8 @@ class Translator:
             longest = [
                 self._max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)
             ]
-            results = self.engine.search(
-                ids, longest, config, [begins[i] for i in batch], [seeds[i] for i in batch], scores=scores
-            )
+            starts, own_seeds = [begins[i] for i in batch], [seeds[i] for i in batch]
+            results = self.engine.search(Request(ids, longest, config, starts, own_seeds, scores))
             for i, hypotheses in zip(batch, results, strict=True):
                 found[i] = hypotheses
         return found

@@ -20,8 +20,8 @@ class Slow:
         self.name, self.rows = name, []
         self._milliseconds = dict(zip(choice.WORKLOADS, milliseconds, strict=True))
 
-    def search(self, sources, max_lengths, config, prefixes, seeds, *, scores):
-        assert len(sources) == len(max_lengths) == len(prefixes) == len(seeds)
+    def search(self, request):
+        sources = request.sources
         assert all(row[-1] == 0 and 0 not in row[:-1] for row in sources)
         self.rows.append(len(sources))
         time.sleep(self._milliseconds[len(sources)] / 1000)

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from pellucid.config import SearchConfig
-from pellucid.engines.search_engine import Engine
+from pellucid.engines.search_engine import Engine, Request
 from pellucid.errors import ConfigError
 from pellucid.machine import processor_name
 from pellucid.model.transformer import Transformer
@@ -86,9 +86,9 @@ def _timed(engine: Engine, model: Transformer, rows: int) -> float:
     length = min(LENGTH, config.max_len - 2)  # learned positions end there
     ids = [i for i in range(config.src_vocab) if i not in (config.source_pad, config.eos_id)]
     sources = [[*drawn.choices(ids, k=length), config.eos_id] for _ in range(rows)]
-    search = SearchConfig(beam_size=1)
+    lengths = [min(LONGEST, config.max_len - 2)] * rows
     started = time.perf_counter()
-    engine.search(sources, [min(LONGEST, config.max_len - 2)] * rows, search, [()] * rows, [0] * rows, scores=False)
+    engine.search(Request(sources, lengths, SearchConfig(beam_size=1), scores=False))
     return time.perf_counter() - started
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 
 from pellucid.config import SearchConfig
+from pellucid.engines.search_engine import Request
 from pellucid.errors import ConfigError
 from pellucid.interop.ctranslate2 import load_ctranslate2
 from pellucid.model.transformer import Transformer
@@ -56,36 +57,28 @@ class CTranslate2Engine:
                 return what
         return None
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-        *,
-        scores: bool = True,
-    ) -> list[list[Hypothesis]]:
+    def search(self, request: Request) -> list[list[Hypothesis]]:
         """See :class:`~pellucid.engines.search_engine.Engine`. `token_log_probs` stay empty: it does not tell.
 
         Raises:
             ConfigError: something that CTranslate2 cannot do.
         """
-        for source, prefix in zip(sources, prefixes, strict=True):
+        sources, config = request.sources, request.config
+        for source, prefix in zip(sources, request.prefixes, strict=True):
             if what := self.refuses(source, config, prefix):
                 raise ConfigError(f"CTranslate2 cannot {what}", hint="--engine torch")
         # One more than the longest: the end mark.
         found: list[list[Hypothesis]] = []
         short: dict[int, list[int]] = {}  # by greatest length, sentences of which there is too little yet
-        for i, hypotheses in enumerate(self._found(sources, max(max_lengths) + 1, config)):
-            longest = max_lengths[i]
+        for i, hypotheses in enumerate(self._found(sources, max(request.max_lengths) + 1, config)):
+            longest = request.max_lengths[i]
             whole = (h for h in hypotheses if h.finished and len(h.tokens) <= longest)
             found.append([h for h in whole if self._unknown not in h.tokens][: config.n_best])
             if len(found[i]) == config.n_best:
                 continue
             if config.beam_size == 1 and self._unknown not in hypotheses[0].tokens:  # broken off, where it stood
                 cut = Hypothesis(hypotheses[0].tokens[:longest], math.nan, math.nan, False, ())
-                found[i] = self._scored(sources[i], [cut], config.length_penalty) if scores else [cut]
+                found[i] = self._scored(sources[i], [cut], config.length_penalty) if request.scores else [cut]
             else:  # others have the unknown in them, or are broken off
                 short.setdefault(longest, []).append(i)
         for longest, numbers in short.items():

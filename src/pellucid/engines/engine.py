@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
 
-from pellucid.config import SearchConfig
 from pellucid.engines.choice import fastest
 from pellucid.engines.ctranslate2 import CTranslate2Engine
 from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Float32Linear, Ranges, int8_pack
-from pellucid.engines.search_engine import Engine, StateEngine
+from pellucid.engines.search_engine import Engine, Request, StateEngine
 from pellucid.engines.shortlist_engine import ShortlistEngine
 from pellucid.errors import ConfigError
 from pellucid.model.transformer import DecoderState, Transformer
@@ -100,26 +99,14 @@ class _Either:
     def _own(self) -> Engine:
         return self._make_own()
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-        *,
-        scores: bool = True,
-    ) -> list[list[Hypothesis]]:
+    def search(self, request: Request) -> list[list[Hypothesis]]:
         """See :class:`~pellucid.engines.search_engine.Engine`."""
         parts: dict[bool, list[int]] = {}
-        for i, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
-            parts.setdefault(self._ctranslate2.refuses(source, config, prefix) is None, []).append(i)
+        for i, (source, prefix) in enumerate(zip(request.sources, request.prefixes, strict=True)):
+            refused = self._ctranslate2.refuses(source, request.config, prefix)
+            parts.setdefault(refused is None, []).append(i)
         found: dict[int, list[Hypothesis]] = {}
-        for it_can, part in parts.items():
+        for it_can, numbers in parts.items():
             engine: Engine = self._ctranslate2 if it_can else self._own
-            results = engine.search(
-                [sources[i] for i in part], [max_lengths[i] for i in part], config, [prefixes[i] for i in part],
-                [seeds[i] for i in part], scores=scores,
-            )  # fmt: skip
-            found |= zip(part, results, strict=True)
-        return [found[i] for i in range(len(sources))]
+            found |= zip(numbers, engine.search(request.of(numbers)), strict=True)
+        return [found[i] for i in range(len(request))]

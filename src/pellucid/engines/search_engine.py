@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -20,22 +21,43 @@ MOST_ROWS = 128
 takes longer than four steps."""
 
 
+@dataclass(frozen=True)
+class Request:
+    """Sentences to search together, and how."""
+
+    sources: Sequence[Sequence[int]]
+    """Ids, with the end mark."""
+    max_lengths: Sequence[int]
+    """For each sentence, the most tokens before the end mark."""
+    config: SearchConfig
+    prefixes: Sequence[Sequence[int]] = ()
+    """For each sentence, tokens that its translation must begin with; none given: nobody must."""
+    seeds: Sequence[int] = ()
+    """For each sentence, where its random numbers start; none given: their places."""
+    scores: bool = True
+    """See :func:`pellucid.search.search`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prefixes", self.prefixes or [()] * len(self.sources))
+        object.__setattr__(self, "seeds", self.seeds or range(len(self.sources)))
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def of(self, numbers: Sequence[int]) -> Request:
+        """Those sentences alone."""
+        sources, lengths = [self.sources[i] for i in numbers], [self.max_lengths[i] for i in numbers]
+        prefixes, seeds = [self.prefixes[i] for i in numbers], [self.seeds[i] for i in numbers]
+        return Request(sources, lengths, self.config, prefixes, seeds, self.scores)
+
+
 class Engine(Protocol):
     """What searches a batch."""
 
     name: str
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-        *,
-        scores: bool = True,
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of each of `sources` (ids with the end mark), best first; see :func:`pellucid.search.search`."""
+    def search(self, request: Request) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, best first; see :func:`pellucid.search.search`."""
         ...
 
 
@@ -56,41 +78,27 @@ class StateEngine:
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._threads, "pellucid-search", lambda: torch.set_num_threads(1))
 
-    def search(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-        *,
-        scores: bool = True,
-    ) -> list[list[Hypothesis]]:
+    def search(self, request: Request) -> list[list[Hypothesis]]:
         """See :class:`Engine`."""
-
-        def part(rows: slice) -> list[list[Hypothesis]]:
-            return self._part(sources[rows], max_lengths[rows], config, prefixes[rows], seeds[rows], scores)
-
-        rows_each = config.n_best if config.sample else config.beam_size
-        size = max(PART_ROWS, min(MOST_ROWS // rows_each, -(-len(sources) // self._threads)))
-        if self._device.type != "cpu" or len(sources) <= size:
-            return part(slice(None))
-        parts = [slice(first, first + size) for first in range(0, len(sources), size)]
-        found = map(part, parts) if self._threads == 1 else self._pool.map(part, parts)
+        rows_each = request.config.n_best if request.config.sample else request.config.beam_size
+        size = max(PART_ROWS, min(MOST_ROWS // rows_each, -(-len(request) // self._threads)))
+        if self._device.type != "cpu" or len(request) <= size:
+            return self._part(request)
+        parts = [request.of(range(first, len(request))[:size]) for first in range(0, len(request), size)]
+        found = map(self._part, parts) if self._threads == 1 else self._pool.map(self._part, parts)
         return [hypotheses for some in found for hypotheses in some]
 
     @torch.inference_mode()  # of this thread
-    def _part(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-        scores: bool,
-    ) -> list[list[Hypothesis]]:
-        state = self._make_state(padded(sources, self._pad_id, self._device))
-        return search(state, max_lengths, self._vocabulary, config, prefixes, seeds, scores=scores)
+    def _part(self, request: Request) -> list[list[Hypothesis]]:
+        state = self._make_state(padded(request.sources, self._pad_id, self._device))
+        return searched(state, request, self._vocabulary)
+
+
+def searched(state: SearchState, request: Request, vocabulary: Vocabulary) -> list[list[Hypothesis]]:
+    """:func:`pellucid.search.search` for a request."""
+    return search(
+        state, request.max_lengths, vocabulary, request.config, request.prefixes, request.seeds, scores=request.scores
+    )
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pellucid.config import SearchConfig
 from pellucid.engines.executor import Executor, ExecutorState
-from pellucid.engines.search_engine import StateEngine, padded
-from pellucid.search import NEVER, Hypothesis, Vocabulary, search
+from pellucid.engines.search_engine import Request, StateEngine, padded, searched
+from pellucid.search import NEVER, Hypothesis, Vocabulary
 from pellucid.shortlist import Shortlist
 
 
@@ -29,44 +28,22 @@ class ShortlistEngine(StateEngine):
         self._executor, self._shortlist = executor, shortlist
 
     @torch.inference_mode()
-    def _part(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-        scores: bool,
-    ) -> list[list[Hypothesis]]:
+    def _part(self, request: Request) -> list[list[Hypothesis]]:
         lists: dict[int, np.ndarray] = {}
-        for i, (source, prefix) in enumerate(zip(sources, prefixes, strict=True)):
+        for i, (source, prefix) in enumerate(zip(request.sources, request.prefixes, strict=True)):
             own = self._shortlist.of(source)
             if own is not None and np.isin(prefix, own).all():
                 lists[i] = own
         found: dict[int, list[Hypothesis]] = {}
-        for numbers in ([i for i in range(len(sources)) if i not in lists], list(lists)):
-            if not numbers:
-                continue
-            some, begins = [sources[i] for i in numbers], [prefixes[i] for i in numbers]
-            longest, own_seeds = [max_lengths[i] for i in numbers], [seeds[i] for i in numbers]
-            if numbers[0] in lists:
-                own_lists = [lists[i] for i in numbers]
-                results = self._with_lists(some, longest, config, begins, own_seeds, scores, own_lists)
-            else:
-                results = super()._part(some, longest, config, begins, own_seeds, scores)
-            found |= zip(numbers, results, strict=True)
-        return [found[i] for i in range(len(sources))]
+        others = [i for i in range(len(request)) if i not in lists]
+        if others:
+            found |= zip(others, super()._part(request.of(others)), strict=True)
+        if lists:
+            listed = self._with_lists(request.of(list(lists)), list(lists.values()))
+            found |= zip(lists, listed, strict=True)
+        return [found[i] for i in range(len(request))]
 
-    def _with_lists(
-        self,
-        sources: Sequence[Sequence[int]],
-        max_lengths: Sequence[int],
-        config: SearchConfig,
-        prefixes: Sequence[Sequence[int]],
-        seeds: Sequence[int],
-        scores: bool,
-        lists: Sequence[np.ndarray],
-    ) -> list[list[Hypothesis]]:
+    def _with_lists(self, request: Request, lists: Sequence[np.ndarray]) -> list[list[Hypothesis]]:
         """In numbers of the union of all lists instead of ids."""
         union = np.unique(np.concatenate(lists))
         number = {int(token): i for i, token in enumerate(union)}
@@ -80,13 +57,10 @@ class ShortlistEngine(StateEngine):
             tuple(number[i] for i in self._vocabulary.forbidden if i in number),
             number.get(-1 if self._vocabulary.unk_id is None else self._vocabulary.unk_id),
         )
-        state = self._executor.state(padded(sources, self._pad_id, self._device))
+        state = self._executor.state(padded(request.sources, self._pad_id, self._device))
         state.output = self._executor.part_of_output(ids)
-        starts = [[number[int(token)] for token in prefix] for prefix in prefixes]
-        found = search(
-            _Numbered(state, ids, mask, self._vocabulary.start_id), max_lengths, vocabulary, config, starts, seeds,
-            scores=scores,
-        )  # fmt: skip
+        numbered = dataclasses.replace(request, prefixes=[[number[int(i)] for i in p] for p in request.prefixes])
+        found = searched(_Numbered(state, ids, mask, self._vocabulary.start_id), numbered, vocabulary)
         return [
             [dataclasses.replace(h, tokens=tuple(union[list(h.tokens)].tolist())) for h in hypotheses]
             for hypotheses in found
