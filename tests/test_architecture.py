@@ -37,6 +37,8 @@ LADDER = """
     engines.choice engines.ctranslate2 engines.shortlist_engine
     engines.engine
     translator
+    inspection.words inspection.recorder inspection.svg
+    inspection.gates
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
     quantization training.trainer
@@ -61,6 +63,7 @@ TORCH = {
     "exporting",
     "distillation",
     "shortlisting",
+    "inspection",
 }
 """Where torch may be imported when a file is loaded. Elsewhere only inside a function."""
 TORCHLESS = {"training.records", "training.evaluation"}
@@ -117,7 +120,7 @@ def test_torch_is_imported_only_where_it_is_at_home(module: str) -> None:
     assert "torch" not in loaded
 
 
-@pytest.mark.parametrize("package", ["model", "data", "data/formats", "training", "cli"])
+@pytest.mark.parametrize("package", ["model", "data", "data/formats", "training", "cli", "inspection"])
 def test_subpackages_hold_a_docstring_and_nothing_else(package: str) -> None:
     """Rings of imports come from packages that re-export what is in them."""
     body = ast.parse((SOURCE / package / "__init__.py").read_text(encoding="utf-8")).body

@@ -209,9 +209,10 @@ class Tokenizer:
     def explain(self, text: str) -> list[Piece]:
         """The pieces of `text` with ids and kinds, for people to look at."""
         ids = self.encode(text)
-        return [Piece(piece, i, self._kind_of(i)) for piece, i in zip(self.pieces(ids), ids, strict=True)]
+        return [Piece(piece, i, self.kind_of(i)) for piece, i in zip(self.pieces(ids), ids, strict=True)]
 
-    def _kind_of(self, i: int) -> Literal["piece", "byte", "unknown"]:
+    def kind_of(self, i: int) -> Literal["piece", "byte", "unknown"]:
+        """What the id stands for; of the end mark and the padding: piece."""
         return "unknown" if i == self.unk_id else "byte" if self._sp.is_byte(i) else "piece"
 
 

@@ -1,0 +1,1 @@
+"""Looking inside a model while it works: attention, heads, the beam, and the labs. Import from the files."""
