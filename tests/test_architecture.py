@@ -39,6 +39,7 @@ LADDER = """
     translator
     inspection.words inspection.recorder inspection.svg
     inspection.gates
+    inspection.trace
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
     quantization training.trainer

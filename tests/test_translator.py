@@ -161,7 +161,7 @@ def test_a_text_longer_than_any_learnt_from_is_split_and_its_separators_are_kept
         "one two three four five.  six seven eight nine!\u2028red green blue one two?\tthree four five six "
         + "x" * 1000
     )
-    segments = translator._segments(text)
+    segments = translator.segments(text)
     assert "".join(s.text + s.separator for s in segments) == text
     assert len(segments) > 4 and all(len(s.ids) <= translator.longest_source for s in segments)
     assert [s.separator for s in segments][:3] == ["  ", "\u2028", "\t"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -64,6 +64,24 @@ class Hypothesis:
     """False: the longest allowed length came before the end mark."""
     token_log_probs: tuple[float, ...]
     """One a token, the end mark's last."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way in which beam search could have gone on, for whoever watches."""
+
+    parent: int
+    """The place in the beam of the hypothesis that it goes on from: among those kept of the step before, in their order."""
+    token: int
+    log_prob: float
+    """Of this token."""
+    total: float
+    """Of all tokens so far."""
+    state: Literal["kept", "finished", "pruned"]
+
+
+Watch = Callable[[int, Sequence[Candidate]], None]
+"""Told, step by step, the number of a sentence and all that could follow, the likeliest first."""
 
 
 def length_penalty(length: int | Tensor, alpha: float) -> float | Tensor:
@@ -328,6 +346,7 @@ class _Sentence:
     """A row of the batch each, the likeliest first."""
     finished: list[Hypothesis]
     """What has ended, best first."""
+    watch: Watch | None = None
 
     def extend(
         self, log_probs: Sequence[Sequence[float]], tokens: Sequence[Sequence[int]], eos_id: int, config: SearchConfig
@@ -345,14 +364,22 @@ class _Sentence:
             key=lambda candidate: -candidate[0],
         )[: 2 * width]
         going: list[tuple[int, _Open]] = []
+        seen: list[Candidate] = []
         for rank, (total, place, gain, token) in enumerate(candidates):
             parent = self.beam[place]
+            state: Literal["kept", "finished", "pruned"] = "pruned"
             if token != eos_id:
                 if len(going) < width:
                     going.append((place, _Open((*parent.tokens, token), (*parent.gains, gain), total)))
+                    state = "kept"
             elif rank < width and total > NEVER:  # one of lower rank would not have been kept
                 ended = _hypothesis(parent.tokens, (*parent.gains, gain), True, config.length_penalty)
                 self.finished.append(ended)
+                state = "finished"
+            if self.watch is not None:
+                seen.append(Candidate(place, token, gain, total, state))
+        if self.watch is not None:
+            self.watch(self.number, seen)
         self.finished.sort(key=lambda h: h.score, reverse=True)
         del self.finished[max(width, config.n_best) :]
         return going
@@ -393,6 +420,7 @@ def beam_search(
     vocabulary: Vocabulary,
     config: SearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
+    watch: Watch | None = None,
 ) -> list[list[Hypothesis]]:
     """The `beam_size` most probable open hypotheses of each sentence go on at every step.
 
@@ -400,7 +428,7 @@ def beam_search(
     leaves the batch.
     """
     prefixes = prefixes or [()] * len(max_lengths)
-    live = [_Sentence(b, longest, [_Open((), (), 0.0)], []) for b, longest in enumerate(max_lengths)]
+    live = [_Sentence(b, longest, [_Open((), (), 0.0)], [], watch) for b, longest in enumerate(max_lengths)]
     done: dict[int, list[Hypothesis]] = {}
     newest = torch.full((len(live),), vocabulary.start_id, dtype=torch.long)
     t = 0

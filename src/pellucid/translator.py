@@ -78,7 +78,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class _Segment:
+class Segment:
     """A stretch of a text that is translated as one, and what follows it before the next."""
 
     text: str
@@ -207,12 +207,12 @@ class Translator:
     ) -> list[Translation]:
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"there must be one prefix a text, but there are {len(prefixes)} for {len(texts)} texts")
-        segments: list[_Segment] = []
+        segments: list[Segment] = []
         owners: list[int] = []
         begins: list[list[int]] = []
         seeds: list[int] = []
         for i, text in enumerate(texts):
-            for k, segment in enumerate(self._segments(text)):
+            for k, segment in enumerate(self.segments(text)):
                 segments.append(segment)
                 owners.append(i)
                 wanted = prefixes[i] if prefixes is not None and k == 0 else ""
@@ -220,7 +220,7 @@ class Translator:
                 # From the place of the text, whatever came of those before it and in whatever windows they came.
                 seeds.append(first + i + 7_919 * k)
         found = self._search(segments, begins, seeds, config, scores)
-        together: list[list[tuple[_Segment, list[Hypothesis]]]] = [[] for _ in texts]
+        together: list[list[tuple[Segment, list[Hypothesis]]]] = [[] for _ in texts]
         for owner, segment, hypotheses in zip(owners, segments, found, strict=True):
             together[owner].append((segment, hypotheses))
         return [self._join(text, parts) for text, parts in zip(texts, together, strict=True)]
@@ -228,7 +228,7 @@ class Translator:
     @torch.inference_mode()
     def _search(
         self,
-        segments: Sequence[_Segment],
+        segments: Sequence[Segment],
         begins: Sequence[list[int]],
         seeds: Sequence[int],
         config: SearchConfig,
@@ -240,16 +240,15 @@ class Translator:
         most_rows = LARGEST_LOGITS // (rows_each * self.model.config.tgt_vocab)
         for batch in batches_by_length([len(s.ids) + 1 for s in segments], config.batch_tokens, most_rows):
             ids = [[*segments[i].ids, self.source_tokenizer.eos_id] for i in batch]
-            longest = [
-                self._max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)
-            ]
+            longest = [self.max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)]
             starts, own_seeds = [begins[i] for i in batch], [seeds[i] for i in batch]
             results = self.engine.search(Request(ids, longest, config, starts, own_seeds, scores))
             for i, hypotheses in zip(batch, results, strict=True):
                 found[i] = hypotheses
         return found
 
-    def _max_length(self, source: int, prefix: int, config: SearchConfig) -> int:
+    def max_length(self, source: int, prefix: int, config: SearchConfig) -> int:
+        """The most pieces of a translation (without the end mark) of so many pieces, of which so many are prescribed."""
         longest = max(config.max_length or source + EXTRA_LENGTH, config.min_length, prefix + 1)
         model = self.model.config
         return min(longest, model.max_len - 1) if model.positions == "learned" else longest
@@ -258,7 +257,7 @@ class Translator:
     def _device(self) -> torch.device:
         return self.model.output.weight.device
 
-    def _join(self, text: str, parts: list[tuple[_Segment, list[Hypothesis]]]) -> Translation:
+    def _join(self, text: str, parts: list[tuple[Segment, list[Hypothesis]]]) -> Translation:
         if not parts:
             return Translation(text, "", 0.0, 0.0, (), ("empty",), ())
         flags = []
@@ -300,25 +299,25 @@ class Translator:
 
     # --- splitting --------------------------------------------------------------------------------------------------
 
-    def _segments(self, text: str) -> list[_Segment]:
+    def segments(self, text: str) -> list[Segment]:
         """`text` whole if the model has learnt from sources as long, else its sentences, clauses, words."""
         text = text.strip()
         if not text:
             return []
         ids = self.source_tokenizer.encode(text)
         if len(ids) <= self.longest_source:
-            return [_Segment(text, "", ids)]
+            return [Segment(text, "", ids)]
         return self._split(text, "", (SENTENCE_END, CLAUSE_END, SPACE))
 
-    def _split(self, text: str, separator: str, rules: Sequence[re.Pattern[str]]) -> list[_Segment]:
+    def _split(self, text: str, separator: str, rules: Sequence[re.Pattern[str]]) -> list[Segment]:
         ids = self.source_tokenizer.encode(text)
         if len(ids) <= self.longest_source:
-            return [_Segment(text, separator, ids)] if text else []
+            return [Segment(text, separator, ids)] if text else []
         if not rules:
             # One "word" longer than anything seen: halves, until they fit.
             middle = len(text) // 2
             if middle == 0:
-                return [_Segment(text, separator, ids[: self.longest_source])]
+                return [Segment(text, separator, ids[: self.longest_source])]
             return self._split(text[:middle], "", ()) + self._split(text[middle:], separator, ())
         parts = split_keeping_separators(text, rules[0])
         if rules[0] is not SENTENCE_END:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pellucid.config import SearchConfig
-from pellucid.search import Hypothesis, SearchState, Vocabulary, search
+from pellucid.search import Hypothesis, SearchState, Vocabulary, Watch, beam_search, search
 
 PART_ROWS = 4
 """No thread gets fewer sentences at a time."""
@@ -87,6 +87,14 @@ class StateEngine:
         parts = [request.of(range(first, len(request))[:size]) for first in range(0, len(request), size)]
         found = map(self._part, parts) if self._threads == 1 else self._pool.map(self._part, parts)
         return [hypotheses for some in found for hypotheses in some]
+
+    @torch.inference_mode()
+    def watched(self, request: Request, watch: Watch) -> list[list[Hypothesis]]:
+        """Beam search while somebody looks on; a beam of one is greedy search."""
+        state = self._make_state(padded(request.sources, self._pad_id, self._device))
+        return beam_search(
+            state, request.max_lengths, self._vocabulary, request.config, request.prefixes, watch
+        )  # fmt: skip
 
     @torch.inference_mode()  # of this thread
     def _part(self, request: Request) -> list[list[Hypothesis]]:
