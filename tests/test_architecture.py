@@ -40,6 +40,7 @@ LADDER = """
     inspection.words inspection.recorder inspection.svg
     inspection.gates
     inspection.trace
+    inspection.flow
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
     quantization training.trainer
