@@ -105,7 +105,10 @@ def train_row(config: RunConfig, data: Data, folder: Path, tokenize: str) -> dic
     train(out=folder, on_record=on_record, **({"resume": True} if resume else inputs))
     if Validation not in said:  # it was interrupted after its last update: all that is missing is in its metrics
         lines = (folder / "training" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        found = [r for r in map(json.loads, lines) if r["record"] == "validation"][-1]
+        validations = [r for r in map(json.loads, lines) if r["record"] == "validation"]
+        if not validations:
+            raise SystemExit("stopped; the same command goes on with this row")
+        found = validations[-1]
     else:
         found = dataclasses.asdict(said[Validation])
     progress = said.get(Progress)
