@@ -30,6 +30,7 @@ def words(*texts: str) -> list[str]:
     [
         (["▁two", "▁do", "gs", ".", "</s>"], ["two", "dogs", ".", "</s>"]),
         (["▁don", "'", "t", "!"], ["don't", "!"]),
+        (["▁", "M", "y", "▁friends", "▁", "c", "up"], ["My", "friends", "cup"]),
         (["▁well", "-", "known"], ["well", "-", "known"]),
         (["▁", "two", "▁", "▁", "dogs"], ["two", "␣", "dogs"]),
         (["▁3", ".", "5"], ["3", ".", "5"]),

@@ -45,6 +45,18 @@ class Checkpoint:
         return self.path / "model.safetensors"
 
 
+def is_training(model_directory: str | Path) -> bool:
+    """Whether a process is training in a model folder just now."""
+    try:
+        with (Path(model_directory) / "training" / ".lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
 class RunFolder:
     """The folder of one run; only one process at a time may hold it.
 
