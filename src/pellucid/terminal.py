@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
 SHADES = ((0.6, "█"), (0.35, "▓"), (0.18, "▒"), (0.08, "░"), (0.0, "·"))
 """From which weight on a cell is drawn with which shade."""
+CLOSING = "，。；：？！、”）》"
+"""Signs that no line may begin with."""
 LONGEST_LABEL = 14
 """Columns of a piece; longer ones are cut."""
 
@@ -17,6 +20,17 @@ def fit(text: str, width: int) -> str:
     if cell_len(text) > width:
         return set_cell_size(text, width - 1) + "…" if width > 1 else set_cell_size(text, width)
     return set_cell_size(text, width)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` as lines of at most `width` columns, broken at spaces, and between Chinese characters."""
+    lines = [""]
+    for part in re.findall(r"[\u2e80-\u9fff\uff00-\uffef]|[^\s\u2e80-\u9fff\uff00-\uffef]+|\s", text):
+        if cell_len(lines[-1] + part) > width and part not in CLOSING:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("")
+        lines[-1] += part if lines[-1] or not part.isspace() else ""
+    return lines
 
 
 def shade(weight: float) -> str:
