@@ -107,6 +107,19 @@ def test_gates_have_gradients(model):
     assert all(gate.grad is not None and gate.grad.abs().min() > 0 for gate in gates.values())
 
 
+def test_each_sentence_can_have_gates_of_its_own(model):
+    gates = gates_without(model, [])["cross"].unsqueeze(1).repeat(1, 2, 1)  # (L, B, H)
+    gates[2, 1, 3] = 0
+    expected = model(SRC, TGT)
+    with gated(model, {"cross": gates}):
+        found = model(SRC, TGT)
+    with without(model, [Head("cross", 2, 3)]):
+        off = model(SRC, TGT)
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], off[1])
+    assert not torch.allclose(found[1], expected[1])
+
+
 def test_heads_have_names_that_people_count_from_one(model):
     assert Head.parse("cross.3.4", model) == Head("cross", 2, 3)
     assert str(Head("cross", 2, 3)) == "cross.3.4"

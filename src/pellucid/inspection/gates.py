@@ -15,7 +15,8 @@ from pellucid.inspection.recorder import KINDS, Head, Kind, attentions
 from pellucid.model.transformer import Transformer
 
 Gates = Mapping[Kind, Tensor]
-"""For each kind of attention (L, H): 1 a head as it is, 0 switched off. A kind that is missing stays as it is."""
+"""For each kind of attention (L, H), or (L, B, H) with gates of its own for each sentence: 1 a head as it is, 0 switched
+off. A kind that is missing stays as it is."""
 
 
 def gates_without(model: Transformer, off: Iterable[Head]) -> dict[Kind, Tensor]:
@@ -41,9 +42,10 @@ def gated(model: Transformer, gates: Gates, means: Mapping[Kind, Tensor] | None 
     def multiply(gate: Tensor, mean: Tensor | None) -> Any:
         def hook(module: Any, arguments: tuple[Tensor]) -> tuple[Tensor]:
             (x,) = arguments  # (B, T, D)
-            heads = x.unflatten(-1, (gate.numel(), -1)) * gate[:, None]  # (B, T, H, K)
+            gates = gate[..., None, :, None]  # (1, H, 1) or (B, 1, H, 1)
+            heads = x.unflatten(-1, (gate.size(-1), -1)) * gates  # (B, T, H, K)
             if mean is not None:
-                heads = heads + (1 - gate)[:, None] * mean
+                heads = heads + (1 - gates) * mean
             return (heads.flatten(-2),)
 
         return hook
