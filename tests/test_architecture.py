@@ -41,6 +41,8 @@ LADDER = """
     inspection.gates
     inspection.trace
     inspection.flow
+    inspection.measures inspection.forcing
+    inspection.roles
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
     quantization training.trainer
@@ -49,6 +51,9 @@ LADDER = """
     inspection.labs.*
     inspection.labs.catalogue inspection.labs.page
     exporting distillation shortlisting
+    exporting distillation shortlisting inspection.ablation inspection.alignment
+    inspection.heads
+    inspection.heads_page
     training.run
     cli.common cli.progress cli.workers
     cli.main
