@@ -23,6 +23,8 @@ VERBS = {
     "export": "Write a model in another program's format (CTranslate2).",
     "distill": "Train a small model on what a larger one translates.",
     "lab": "Run an idea of the paper as a small experiment, with checks.",
+    "heads": "Measure what every attention head does.",
+    "align": "Say which word was translated by which, from attention.",
     "plot": "Draw the curves of a training run as SVG.",
     "doctor": "Look at this machine and installation; say what is missing.",
     "completion": "Print the script that makes a shell complete `pellucid`.",

@@ -32,6 +32,42 @@ def duration(seconds: float | None) -> str:
     return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
 
+class Countdown:
+    """How far some work is and how long it will still take; on stderr, drawn over itself on a terminal.
+
+    Call it with how much is done, and of how much.
+    """
+
+    def __init__(self, what: str, console: Console | None = None) -> None:
+        self.what = what
+        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self._begin = self._last = time.monotonic()
+        self._drawn = False
+
+    def __enter__(self) -> Countdown:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            self.console.file.write("\r\x1b[K")
+            self.console.file.flush()
+
+    def __call__(self, done: int, of: int) -> None:
+        now = time.monotonic()
+        if now - self._last < (0.25 if self.console.is_terminal else SECONDS_BETWEEN_LINES) or not done:
+            return
+        self._last = now
+        text = f"{self.what}  {done / of:.0%}, {duration((now - self._begin) / done * (of - done))} left"
+        if self.console.is_terminal:
+            self._drawn = True
+            self.console.file.write(f"\r{text}\x1b[K")
+            self.console.file.flush()
+        else:
+            self.console.print(text, markup=False, emoji=False)
+
+
 class Watch:
     """Draws records as they come; on stderr. `finished` is the last of them.
 
