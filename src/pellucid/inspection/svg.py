@@ -90,14 +90,18 @@ def short(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
+def fixed(number: float, digits: int) -> str:
+    """With so many decimals, a true minus sign, and no "−0.00"."""
+    text = f"{number:.{digits}f}"
+    return text.replace("-", "−") if float(text) else text.lstrip("-")
+
+
 def readable(number: float, digits: int = 2) -> str:
-    """For people: fixed decimals, a true minus sign, no "-0.00"; powers of ten where decimals would show nothing."""
-    if number and not 10.0**-digits / 2 <= abs(number) < 1e6:
-        mantissa, _, exponent = f"{number:.1e}".partition("e")
-        text = f"{mantissa}e{int(exponent)}"
-    else:
-        text = f"{number:.{digits}f}"
-    return text.replace("-", "−")
+    """As :func:`fixed`, but with a power of ten where decimals would show nothing, or too much."""
+    if number == 0 or 10.0**-digits <= abs(number) < 1e6:
+        return fixed(number, digits)
+    mantissa, _, exponent = f"{number:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent)}".replace("-", "−")
 
 
 def text_width(text: str, size: float = SIZE) -> float:
@@ -159,7 +163,7 @@ def heat_map(
     slanted = any(text_width(c) > wide - 2 for c in columns)
     left = 6 + max((text_width(r) for r in rows), default=0.0) if rows else 0.0
     top = (18.0 if caption else 0.0) + _labels_height(columns, slanted)
-    overhang = max(0.0, text_width(columns[-1]) * 0.71 - wide / 2) if slanted else 0.0
+    overhang = max(0.0, text_width(columns[-1]) * 0.71 + 10 - wide / 2) if slanted else 0.0
     right = left + n_columns * wide
     width = max(right + overhang, text_width(caption)) + 1
     picture = Picture(width, top + n_rows * tall + (28 if digits is None else 0) + 2)
@@ -185,7 +189,7 @@ def heat_map(
         for i, row in enumerate(values):
             for j, value in enumerate(row):
                 fill = INK if value is None else ink_on(colour(_step(value, low, high), scale))
-                text = missing if value is None else readable(value, digits)
+                text = missing if value is None else fixed(value, digits)
                 if text:
                     x, y = left + (j + 0.5) * wide, top + (i + 0.5) * tall + 4
                     picture.text(x, y, text, "middle", fill, font_size=11)
@@ -223,14 +227,20 @@ def _scale(picture: Picture, x: float, y: float, width: float, low: float, high:
 
 
 def beside(pictures: Sequence[Picture], width: float = WIDTH, gap: float = 20.0) -> Picture:
-    """Pictures in lines from left to right, a new line where the next would go beyond `width`."""
-    whole, x, y, tallest = Picture(0.0, 0.0), 0.0, 0.0, 0.0
+    """Pictures in lines from left to right, a new line where the next would go beyond `width`; feet on one level."""
+    lines: list[list[Picture]] = []
     for picture in pictures:
-        if x and x + picture.width > width:
-            x, y, tallest = 0.0, y + tallest + gap, 0.0
-        whole.place(picture, x, y)
-        whole.width, whole.height = max(whole.width, x + picture.width), max(whole.height, y + picture.height)
-        x, tallest = x + picture.width + gap, max(tallest, picture.height)
+        if lines and sum(p.width + gap for p in lines[-1]) + picture.width <= width:
+            lines[-1].append(picture)
+        else:
+            lines.append([picture])
+    whole = Picture(0.0, -gap)
+    for line in lines:
+        x, tallest = 0.0, max(picture.height for picture in line)
+        for picture in line:
+            whole.place(picture, x, whole.height + gap + tallest - picture.height)
+            x += picture.width + gap
+        whole.width, whole.height = max(whole.width, x - gap), whole.height + gap + tallest
     return whole
 
 
@@ -280,21 +290,27 @@ class Plot:
 
 def plot(
     xs: Sequence[float], ys: Sequence[float], x_title: str, y_title: str, *, log_x: bool = False, log_y: bool = False,
-    height: float = 210.0, width: float = WIDTH,
+    x_ticks: Sequence[float] = (), height: float = 210.0,
 ) -> Plot:  # fmt: skip
-    """An empty chart in which all of `xs` and `ys` have room."""
+    """An empty chart in which all of `xs` and `ys` have room. `x_ticks`: where the marks are, instead of at round numbers."""
     (x_low, x_high), (y_low, y_high) = _range(xs, log_x), _range(ys, log_y)
+    if not log_y:
+        y_low, y_high = _to_steps(min(y_low, 0.0) if 0 < y_low < 0.6 * y_high else y_low, y_high)
     left = 10 + max(text_width(_tick(t, log_y), 11) for t in Axis(y_low, y_high, 0, 1, log_y).ticks() or [0.0])
-    picture = Picture(width, height)
-    x, y = Axis(x_low, x_high, left, width - 12, log_x), Axis(y_low, y_high, height - 38, 24, log_y)
+    right = WIDTH - max(8.0, text_width(_tick(x_high, log_x), 11) / 2)
+    picture = Picture(WIDTH, height)
+    x, y = Axis(x_low, x_high, left, right, log_x), Axis(y_low, y_high, height - 38, 28, log_y)
     for tick in y.ticks():
-        picture.line(left, y.at(tick), width - 12, y.at(tick), stroke_opacity=0.2)
+        picture.line(left, y.at(tick), right, y.at(tick), stroke_opacity=0.2)
         picture.text(left - 5, y.at(tick) + 4, _tick(tick, log_y), "end", font_size=11)
-    for tick in x.ticks():
+    last = -math.inf
+    for tick in x_ticks or x.ticks():
         picture.line(x.at(tick), y.start, x.at(tick), y.start + 4)
-        picture.text(x.at(tick), y.start + 16, _tick(tick, log_x), "middle", font_size=11)
-    picture.line(left, y.start, width - 12, y.start)
-    picture.text((left + width - 12) / 2, height - 6, x_title, "middle")
+        if x.at(tick) - last > text_width(_tick(tick, log_x), 11) + 4:
+            picture.text(x.at(tick), y.start + 16, _tick(tick, log_x), "middle", font_size=11)
+            last = x.at(tick)
+    picture.line(left, y.start, right, y.start)
+    picture.text((left + right) / 2, height - 6, x_title, "middle")
     picture.text(0, 12, y_title)
     return Plot(picture, x, y)
 
@@ -303,11 +319,15 @@ def _range(values: Sequence[float], log: bool) -> tuple[float, float]:
     low, high = min(values), max(values)
     if log:
         low = max(low, 1e-300)
-        return (low, high * 1.1) if high / low > 1.5 else (low / 2, high * 2)
-    if high == low:
-        return low - 1, high + 1
-    low = 0.0 if 0 < low < 0.4 * high else low  # near enough to show where nothing is
-    return low, high
+        return (low, high) if high / low > 1.5 else (low / 2, high * 2)
+    return (low, high) if high > low else (low - 1, high + 1)
+
+
+def _to_steps(low: float, high: float) -> tuple[float, float]:
+    """Both moved outwards to the next round number."""
+    ticks = Axis(low, high, 0, 1).ticks()
+    step = ticks[1] - ticks[0]
+    return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
 
 
 def line_chart(
@@ -320,9 +340,11 @@ def line_chart(
     marks: bool = False,
     height: float = 210.0,
 ) -> Picture:
-    """Curves, each with its name below, its colour and its dashes. `marks`: a dot at every point."""
+    """Curves, each with its name below, its colour and its dashes. `marks`: a dot at every point, a tick below each."""
     points = [point for _, line in series for point in line]
-    chart = plot([p[0] for p in points], [p[1] for p in points], x_title, y_title, log_x=log_x, log_y=log_y, height=height)  # fmt: skip
+    xs, ys = sorted({x for x, _ in points}), [y for _, y in points]
+    ticks = xs if marks and len(xs) <= 8 else ()
+    chart = plot(xs, ys, x_title, y_title, log_x=log_x, log_y=log_y, x_ticks=ticks, height=height)
     for i, (_, line) in enumerate(series):
         stroke, dash = CATEGORIES[i % len(CATEGORIES)], DASHES[i % len(DASHES)] or None
         corners = [(chart.x.at(x), chart.y.at(max(y, chart.y.low) if log_y else y)) for x, y in line]

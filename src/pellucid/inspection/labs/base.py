@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pellucid.errors import ConfigError
-from pellucid.inspection.svg import Picture
+from pellucid.inspection.svg import Picture, readable
 from pellucid.translator import Translator
 
 LANGUAGES = ("en", "zh")
@@ -143,7 +143,7 @@ class Result:
 
     def small(self, claim: str, error: float, tolerance: float, *, control: bool = False) -> None:
         """The claim that `error` is at most `tolerance`."""
-        self.check(claim, error <= tolerance, f"{exponent(error)} (≤ {tolerance:g})", control=control)
+        self.check(claim, error <= tolerance, f"{exponent(error)} (≤ {exponent(tolerance)})", control=control)
 
 
 @dataclass(frozen=True)
@@ -229,8 +229,14 @@ class Lab:
 
 
 def exponent(number: float) -> str:
-    """A measured error: 0, or two digits and the power of ten."""
-    return "0" if number == 0 else f"{number:.1e}"
+    """A measured error: with a power of ten where it is small."""
+    return readable(number, 2) if number and abs(number) >= 0.005 else scientific(number)
+
+
+def scientific(number: float) -> str:
+    """Two digits and the power of ten; 0 as such."""
+    mantissa, _, power = f"{number:.1e}".partition("e")
+    return f"{mantissa.removesuffix('.0')}e{int(power)}".replace("-", "−") if number else "0"
 
 
 def greatest(difference: torch.Tensor) -> float:

@@ -173,8 +173,8 @@ def columns(steps: Sequence[Sequence[Candidate]], best: Hypothesis, words: Seque
 
 def lattice(found: Sequence[Sequence[Box]], say: Say) -> Picture:
     """A column a step, a box a candidate, the likeliest on top; a line leads back to where each goes on from."""
-    tall, gap = 34.0, 22.0
-    widths = [max(44.0, *(text_width(box.text) + 12 for box in boxes)) for boxes in found]
+    tall, gap = 34.0, 34.0
+    widths = [max(64.0, *(text_width(box.text) + 12 for box in boxes)) for boxes in found]
     lefts = [sum(widths[:t]) + t * gap for t in range(len(found))]
     deepest = max(len(boxes) for boxes in found)
     picture = Picture(max(lefts[-1] + widths[-1] + 2, 300), deepest * (tall + 6) + 22)

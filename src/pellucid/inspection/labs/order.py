@@ -79,7 +79,7 @@ def _two_sentences(sentences: list[list[str]], memory: Tensor) -> Picture:
     """Both sentences one above the other, each character over its vector; equal vectors (to 1e-9) are joined."""
     n, gap, high = len(sentences[0]), 10.0, 74.0
     column = (340.0 - gap * (n - 1)) / n
-    picture = Picture(340, 250)
+    picture = Picture(340, 262)
     for s, tokens in enumerate(sentences):
         top = 22 + s * 140
         for i, token in enumerate(tokens):
@@ -166,7 +166,7 @@ def positions(say: Say, d_model: int, shift: int) -> Result:
         ),
         heat_map(shown, digits=None, low=-1, high=1, cell=(330 / LENGTH, 220 / d_model)),
     )
-    dims = [d for d in (0, 4, 8, 16) if d < d_model]
+    dims = [d for d in (4, 12, 20, 28) if d < d_model]
     result.show(
         say("Single waves", "单个维度的波形"),
         line_chart(

@@ -25,16 +25,27 @@ section + section {{ border-top: 1px solid var(--line); margin-top: 3em; padding
 .idea {{ max-width: 46em; margin: 0; }}
 .pictures {{ display: flex; flex-wrap: wrap; gap: 28px 36px; margin-top: 24px; align-items: flex-start; }}
 figure {{ margin: 0; max-width: 100%; }}
-figcaption {{ font-weight: 600; margin-bottom: 10px; max-width: 345px; line-height: 1.35; }}
+figcaption {{ font-weight: 600; margin-bottom: 10px; max-width: 345px; line-height: 1.35; min-height: 2.7em;
+  display: flex; align-items: flex-end; }}
 .wide {{ overflow-x: auto; }}
 svg {{ display: block; }}
-table {{ border-collapse: collapse; width: 100%; max-width: 860px; }}
+table {{ border-collapse: collapse; width: 100%; max-width: 1000px; }}
 th, td {{ text-align: left; font-weight: 400; padding: 6px 14px 6px 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: anywhere; }}
 td {{ font-variant-numeric: tabular-nums; }}
 .mark {{ font-weight: 600; white-space: nowrap; width: 1%; }}
 .good {{ color: var(--good); }}
 .bad {{ color: var(--bad); }}
+.found {{ min-width: 13em; }}
+@media (max-width: 640px) {{
+  figcaption {{ min-height: 0; }}
+  .pictures {{ gap: 24px; }}
+  table, tbody, tr, th, td {{ display: block; }}
+  tr {{ border-bottom: 1px solid var(--line); padding: 8px 0; }}
+  th, td {{ border: 0; padding: 0; }}
+  td {{ color: var(--faint); }}
+  .mark {{ width: auto; }}
+}}
 .source {{ color: var(--faint); font-size: .875rem; margin-top: 1.4em; }}
 """
 
@@ -70,7 +81,7 @@ def _section(lab: Lab, result: Result, language: str) -> str:
         f'<tr><th scope="row">{escape(label)}</th><td>{escape(value)}</td></tr>\n' for label, value in result.numbers
     )
     checks = "".join(
-        f'<tr><th scope="row">{escape(check.claim)}</th><td>{escape(check.found)}</td>'
+        f'<tr><th scope="row">{escape(check.claim)}</th><td class="found">{escape(check.found)}</td>'
         f'<td class="mark {"good" if check.as_it_should_be else "bad"}">{"✓" if check.as_it_should_be else "✗"} '
         f"{escape(verdict(check, language))}</td></tr>\n"
         for check in result.checks

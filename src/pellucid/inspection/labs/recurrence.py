@@ -164,14 +164,14 @@ def influence(model: Callable[[Tensor], Tensor], length: int) -> list[float]:
 
 
 def step_time(model: Callable[[Tensor], Tensor], length: int) -> float:
-    """Seconds of a forward and a backward pass over a batch, the median of five after one to warm up."""
+    """Seconds of a forward and a backward pass over a batch, the median of five after three to warm up."""
     x = torch.randn(BATCH, length, WIDTH)
     times = []
-    for _ in range(6):
+    for _ in range(8):
         start = time.perf_counter()
         model(x).square().sum().backward()
         times.append(time.perf_counter() - start)
-    return median(times[1:])
+    return median(times[3:])
 
 
 WHY_NOT_RNN = Lab(
