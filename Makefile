@@ -1,6 +1,6 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format docs docs-check check bench clean
+.PHONY: help setup demo test lint format docs docs-check web web-check check bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,7 +36,18 @@ docs: $(STAMP) ## write docs/reference.md anew
 docs-check: $(STAMP) ## is docs/reference.md what the program says?
 	$(BIN)/python scripts/make_reference.py --check
 
-check: lint docs-check test ## all that a contributor must pass
+web/node_modules/.ready: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
+web: web/node_modules/.ready ## build the page anew (needs node; users never do)
+	cd web && npm run build
+
+web-check: web/node_modules/.ready ## types and tests of the page; is what is committed what the source makes?
+	cd web && npm run check && npm test
+	sh scripts/check_page.sh
+
+check: lint docs-check web-check test ## all that a contributor must pass
 
 bench: $(STAMP) ## training speed beside a plain torch.nn.Transformer loop (and other peers where installed)
 	$(BIN)/python benchmarks/training.py $(ARGS)

@@ -43,6 +43,8 @@ LADDER = """
     inspection.flow
     inspection.measures inspection.forcing
     inspection.roles
+    inspection.encoding
+    inspection.report
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas
     quantization training.trainer
@@ -50,14 +52,15 @@ LADDER = """
     inspection.labs.toy inspection.labs.trained
     inspection.labs.*
     inspection.labs.catalogue inspection.labs.page
-    exporting distillation shortlisting
     exporting distillation shortlisting inspection.ablation inspection.alignment
     inspection.heads
     inspection.heads_page
+    server.inspector
+    server.app
     training.run
-    cli.common cli.progress cli.workers
+    cli.common cli.progress cli.workers cli.drawing
     cli.main
-    cli.train
+    cli.train cli.serve
     cli.*
     __main__ __init__
 """
@@ -75,6 +78,7 @@ TORCH = {
     "distillation",
     "shortlisting",
     "inspection",
+    "server",
 }
 """Where torch may be imported when a file is loaded. Elsewhere only inside a function."""
 TORCHLESS = {"training.records", "training.evaluation", "inspection.svg"}
@@ -132,7 +136,7 @@ def test_torch_is_imported_only_where_it_is_at_home(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["model", "data", "data/formats", "training", "cli", "inspection", "inspection/labs"]
+    "package", ["model", "data", "data/formats", "training", "cli", "inspection", "inspection/labs", "server"]
 )
 def test_subpackages_hold_a_docstring_and_nothing_else(package: str) -> None:
     """Rings of imports come from packages that re-export what is in them."""

@@ -15,7 +15,6 @@ from rich.cells import cell_len
 from pellucid import demo_data
 from pellucid.cli import demo
 from pellucid.cli.main import cli
-from pellucid.data.tokenizer import Tokenizer
 from pellucid.demo_data import TASKS, DemoCorpus, Item, cut_tatoeba, hold_out, read_pinyin
 from pellucid.errors import DataError, PellucidError
 from pellucid.terminal import attention_map, fit, shade
@@ -260,30 +259,3 @@ def test_a_map_that_can_be_checked_by_eye() -> None:
     ]
     bars = [[cell_len(line[:i]) for i, c in enumerate(line) if c in "│┼"] for line in drawn]
     assert all(columns == bars[0] for columns in bars)
-
-
-def test_pieces_become_words() -> None:
-    pieces = ["▁", "M", "y", "▁friends", "▁don", "'", "t", "▁come", ".", "▁", "c", "up"]
-    words, rows = demo.by_word(pieces, [[float(i), 0.0] for i in range(len(pieces))])
-    assert words == ["My", "friends", "don't", "come", ".", "cup"]
-    assert [row[0] for row in rows] == [1.0, 3.0, 5.0, 7.0, 8.0, 10.0]
-
-
-def test_the_attention_that_is_drawn_is_the_model_s_own() -> None:
-    from pellucid.checkpoint import LoadedModel
-    from pellucid.config import SearchConfig, TransformerConfig
-    from pellucid.model.transformer import Transformer
-    from pellucid.translator import Translator
-
-    torch.manual_seed(0)
-    tokenizer = Tokenizer.train(["a b c d"], vocab_size=20, kind="word")
-    size = len(tokenizer)
-    config = TransformerConfig(size, size, 8, 2, 1, 3, 16, pad_id=size - 1, start_id=size - 1)
-    model = Transformer.from_config(config).eval()
-    translator = Translator(LoadedModel(model, tokenizer, tokenizer, SearchConfig(min_length=3), None, None))
-    (translation,) = translator.translate(["a b c"])
-    weights, layer = demo.cross_attention(translator, translation)
-    assert 1 <= layer <= 3
-    assert len(weights) == len(translation.alternatives[0].tokens)
-    assert all(len(row) == 4 and sum(row) == pytest.approx(1.0) for row in weights)
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())

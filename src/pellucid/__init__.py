@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pellucid.checkpoint import load_model
     from pellucid.config import DataConfig, RunConfig, SearchConfig, TrainingConfig, TransformerConfig
     from pellucid.errors import PellucidError
+    from pellucid.inspection.report import inspect
+    from pellucid.inspection.trace import trace
     from pellucid.model.transformer import Transformer
     from pellucid.training.run import train
     from pellucid.translator import Translation, Translator
@@ -34,7 +36,9 @@ __all__ = [
     "Translation",
     "Translator",
     "__version__",
+    "inspect",
     "load_model",
+    "trace",
     "train",
 ]
 
@@ -48,7 +52,9 @@ _HOMES = {
     "TransformerConfig": "config",
     "Translation": "translator",
     "Translator": "translator",
+    "inspect": "inspection.report",
     "load_model": "checkpoint",
+    "trace": "inspection.trace",
     "train": "training.run",
 }
 

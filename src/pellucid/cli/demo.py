@@ -8,8 +8,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +18,6 @@ from pellucid.cli.common import examples, say
 from pellucid.version import __version__
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from pellucid.config import RunConfig
     from pellucid.demo_data import DemoCorpus, Item, Task
     from pellucid.training.evaluation import Scores
@@ -41,6 +38,7 @@ FEW_UPDATES = 300
         "pellucid demo",
         "pellucid demo --retrain --minutes 5",
         "pellucid demo --task pinyin",
+        "pellucid demo --serve",
         "pellucid demo --dir /tmp/demo",
     ),
 )
@@ -52,8 +50,9 @@ FEW_UPDATES = 300
 @click.option("--retrain", is_flag=True, help="Train anew, even if there is a model from an earlier time.")
 @click.option("--dir", "directory", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Where it all goes. [the user's data folder]")  # fmt: skip
+@click.option("--serve", is_flag=True, help="Open the page that shows the model at work afterwards.")
 @click.option("--threads", type=click.IntRange(0), metavar="N", default=0, help="CPU threads; 0: all that it may use.")
-def command(task: str, minutes: float | None, retrain: bool, directory: Path | None, threads: int) -> None:
+def command(task: str, minutes: float | None, retrain: bool, directory: Path | None, serve: bool, threads: int) -> None:
     """Train a small translator in two minutes, test it on unseen sentences, and look into it.
 
     The sentences are cut from an installed package; nothing is fetched from anywhere. Called again, it uses the model
@@ -72,6 +71,10 @@ def command(task: str, minutes: float | None, retrain: bool, directory: Path | N
         if minutes is not None:
             say("note: --minutes is for training; give --retrain too")
     _show(chosen, folder, threads)
+    if serve:
+        from pellucid.cli.serve import serve_model
+
+        serve_model(str(folder / "model"), threads=threads, open_page=True)
 
 
 def default_directory(task: str) -> Path:
@@ -256,94 +259,15 @@ def _scores(result: dict[str, Any]) -> list[str]:
 
 def _drawn(translator: Translator, translations: Sequence[Translation]) -> list[str]:
     """A map of the first translation that has any words."""
-    from pellucid.terminal import LEGEND, attention_map
+    from pellucid.cli.drawing import attention_lines
+    from pellucid.inspection.trace import trace
 
     for translation in translations:
-        if not translation.alternatives or not translation.alternatives[0].tokens:
-            continue
-        weights, layer = cross_attention(translator, translation)
-        columns = [shown(piece) for piece in translation.source_tokens] + ["(end)"]
-        rows, weights = by_word(translation.alternatives[0].tokens, weights)
-        heads = translator.model.config.n_heads
-        return [
-            click.style("What it looked at while it wrote each word", bold=True),
-            f"  (cross-attention of decoder layer {layer}, mean of its {heads} heads)",
-            "",
-            *(f"  {line}" for line in attention_map(weights, columns, rows)),
-            "",
-            f"  {LEGEND}",
-        ]
+        if translation.text:
+            found = trace(translator, translation.source)
+            title = click.style("What it looked at while it wrote each word", bold=True)
+            return [title, *attention_lines(found)]
     return []
-
-
-def shown(piece: str) -> str:
-    """A piece as a person should read it: SentencePiece's mark for a space needs no showing."""
-    return piece.replace("\u2581", "") or "␣"
-
-
-def by_word(pieces: Sequence[str], weights: Sequence[Sequence[float]]) -> tuple[list[str], list[list[float]]]:
-    """Pieces of one word put together, and the mean of their rows."""
-    words: list[str] = []
-    rows: list[list[Sequence[float]]] = []
-    for piece, row in zip(pieces, weights, strict=True):
-        text = piece.replace("\u2581", "")
-        goes_on = bool(words) and not piece.startswith("\u2581") and (text[:1].isalnum() or text[:1] in "'’")
-        if goes_on and (words[-1][-1:].isalnum() or words[-1] == "" or words[-1][-1:] in "'’"):
-            words[-1] += text
-            rows[-1].append(row)
-        else:
-            words.append(text)
-            rows.append([row])
-    means = [[sum(column) / len(group) for column in zip(*group, strict=True)] for group in rows]
-    return [word or "␣" for word in words], means
-
-
-def cross_attention(translator: Translator, translation: Translation) -> tuple[list[list[float]], int]:
-    """What the decoder looked at while it wrote each piece, [target piece][source piece].
-
-    Of the layers the one with the sharpest rows is taken.
-
-    Returns:
-        the weights, mean over the heads, each row summing to 1; the layer's number, from 1.
-    """
-    import torch
-
-    target = translator.target_tokenizer
-    numbers = {piece: i for i, piece in enumerate(target.pieces(range(len(target))))}
-    tokens = [numbers[piece] for piece in translation.alternatives[0].tokens]
-    source = [*translator.source_tokenizer.encode(translation.source.strip()), translator.source_tokenizer.eos_id]
-    device = translator.model.output.weight.device
-    with torch.inference_mode(), _recorded(translator) as recorded:
-        # The row of a piece is the one that has all before it for input; what was looked at for the end mark is left out.
-        translator.model(
-            torch.tensor([source], device=device),
-            torch.tensor([[translator.vocabulary.start_id, *tokens[:-1]]], device=device),
-        )
-    maps = [weights[0].mean(0) for weights in recorded]  # (1, H, T, S) -> (T, S)
-    sharpest = max(range(len(maps)), key=lambda i: float(maps[i].amax(-1).mean()))
-    return maps[sharpest].tolist(), sharpest + 1
-
-
-@contextmanager
-def _recorded(translator: Translator) -> Iterator[list[Tensor]]:
-    """Inside, the decoder's cross-attentions leave their weights (B, H, T, S), a layer each, in the list."""
-    weights: list[Tensor] = []
-
-    def ask(module: Any, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        return arguments, {**options, "need_weights": True}
-
-    def keep(module: Any, arguments: Any, output: Any) -> None:
-        weights.append(output[1])
-
-    handles: list[Any] = []
-    for layer in translator.model.decoder.layers:
-        handles.append(layer.cross_attention.register_forward_pre_hook(ask, with_kwargs=True))  # type: ignore[union-attr]
-        handles.append(layer.cross_attention.register_forward_hook(keep))  # type: ignore[union-attr]
-    try:
-        yield weights
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _program() -> str:
@@ -371,6 +295,8 @@ def _next(task: Task, folder: Path) -> list[str]:
         click.style("What to type next", bold=True),
         "  # this model, on sentences that you type",
         f"  {program} translate {model}",
+        "  # every head of it at work, in the browser",
+        f"  {program} demo --serve{_where(task, folder)}",
         "  # its score once more",
         f"  {program} evaluate {model} --src {tested} {refs}",
         "  # this page again, without training",

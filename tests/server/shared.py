@@ -1,0 +1,75 @@
+"""A server of a small model in this process, on a port of its own, asked through real sockets."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvicorn
+
+from pellucid.cli.serve import _listening
+from pellucid.server.app import make_app
+from pellucid.server.inspector import Inspector
+from pellucid.training.run import train
+from training.conftest import tiny, write_reversals
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    def __init__(self, port: int, inspector: Inspector) -> None:
+        self.port, self.inspector = port, inspector
+
+    def ask(
+        self, path: str, body: Any = None, *, headers: dict[str, str] | None = None, method: str | None = None
+    ) -> Answer:
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        given = {"Content-Type": "application/json"} if data is not None else {}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data, {**given, **(headers or {})}, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return Answer(answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answer(error.code, {k.lower(): v for k, v in error.headers.items()}, error.read())
+
+
+def trained(folder: Path) -> Path:
+    """A model folder with its training run: it has learnt to write letters in reverse order, a little."""
+    config = tiny(batch_tokens=600, warmup_steps=60, peak_rate=0.005, max_updates=40, validate_bleu=False)
+    train([str(write_reversals(folder / "pairs.tsv", 300))], out=folder / "model", config=config)
+    return folder / "model"
+
+
+@contextmanager
+def serving(directory: Path) -> Iterator[Client]:
+    inspector = Inspector(directory, engine="torch", threads=1)
+    listening = _listening("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(make_app(inspector, ["named.example"]), log_level="error", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield Client(listening.getsockname()[1], inspector)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()

@@ -1,0 +1,103 @@
+import { useEffect } from "preact/hooks";
+import { embedded } from "./api";
+import { Trouble } from "./components/Loaded";
+import { lang, setLanguage, t } from "./i18n";
+import { go, hashOf, route, VIEWS, type View } from "./router";
+import { model, modelValue, start } from "./state";
+import { isDark, setTheme } from "./theme";
+import { Heads } from "./views/Heads";
+import { Labs } from "./views/Labs";
+import { Model } from "./views/Model";
+import { Positions } from "./views/Positions";
+import { Training } from "./views/Training";
+import { Translate } from "./views/Translate";
+
+const PAGES: Record<View, () => preact.JSX.Element> = {
+  translate: Translate,
+  positions: Positions,
+  model: Model,
+  heads: Heads,
+  labs: Labs,
+  training: Training,
+};
+
+export function App() {
+  const { view } = route.value;
+  const Page = PAGES[view];
+  useEffect(() => void (document.title = `${t(`view.${view}`)} – pellucid`), [view, lang.value]);
+  return (
+    <>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault(); // the address holds the view
+          document.getElementById("main")?.focus();
+        }}
+      >
+        {t("skip")}
+      </a>
+      <Header view={view} />
+      <main id="main" tabIndex={-1}>
+        <h1 class={view === "labs" && route.value.rest ? "unseen" : ""}>{t(`view.${view}`)}</h1>
+        {model.value.state === "error" ? <Trouble error={model.value.error} retry={() => void start()} /> : <Page />}
+      </main>
+      <footer>
+        <p>{t("footer")}</p>
+        <p>
+          pellucid {modelValue.value?.version} · MIT
+        </p>
+      </footer>
+    </>
+  );
+}
+
+function Header({ view }: { view: View }) {
+  const info = modelValue.value;
+  const other = lang.value === "en" ? "zh" : "en";
+  return (
+    <header>
+      <p class="brand">
+        pellucid
+        {info && (
+          <small>
+            {info.name}
+            {info.sourceLanguage && info.targetLanguage && ` · ${info.sourceLanguage} → ${info.targetLanguage}`}
+          </small>
+        )}
+      </p>
+      <nav aria-label={t("views")}>
+        {VIEWS.map((name) => (
+          <a
+            key={name}
+            href={hashOf(name)}
+            aria-current={name === view ? "page" : undefined}
+            onClick={(event) => {
+              if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+              event.preventDefault();
+              go(name);
+            }}
+          >
+            {t(`view.${name}`)}
+          </a>
+        ))}
+      </nav>
+      <div class="wishes">
+        {embedded && <span class="flag">{t("embedded")}</span>}
+        <button type="button" class="quiet" lang={other === "zh" ? "zh-Hans" : "en"} onClick={() => setLanguage(other)}>
+          {other === "zh" ? "简体中文" : "English"}
+        </button>
+        <button
+          type="button"
+          class="quiet"
+          aria-pressed={isDark.value}
+          aria-label={t("theme.dark")}
+          title={t("theme.dark")}
+          onClick={() => setTheme(isDark.value ? "light" : "dark")}
+        >
+          {isDark.value ? "☾" : "☀"}
+        </button>
+      </div>
+    </header>
+  );
+}

@@ -1,0 +1,229 @@
+import { useEffect, useState } from "preact/hooks";
+import { api, embedded, KINDS, type HeadRow, type HeadTable, type HeadsReport } from "../api";
+import { css, inkOn, sequential } from "../colour";
+import { ExportBar } from "../components/ExportBar";
+import { Field } from "../components/Field";
+import { Loaded } from "../components/Loaded";
+import { named, number, percent, t } from "../i18n";
+import { useLoad } from "../load";
+import { go } from "../router";
+import { modelValue, select } from "../state";
+import { palette } from "../theme";
+
+const LIMIT = 200;
+
+/** What every head does over the validation pairs. */
+export function Heads() {
+  const [report, again] = useLoad("heads", () => api.heads(LIMIT));
+  const running = report.state === "ready" && report.value.state === "running";
+  useEffect(() => {
+    if (!running) return;
+    const timer = setTimeout(again, 1000);
+    return () => clearTimeout(timer);
+  }, [report]);
+  return (
+    <>
+      <p class="lead">{t("heads.lead")}</p>
+      <Loaded of={report} retry={again}>
+        {(value) => (value.table ? <Table table={value.table} /> : <Start report={value} again={again} />)}
+      </Loaded>
+    </>
+  );
+}
+
+function Start({ report, again }: { report: HeadsReport; again: () => void }) {
+  const pairs = modelValue.value?.pairs ?? 0;
+  const [trouble, setTrouble] = useState("");
+  const start = () =>
+    api.startHeads(LIMIT).then(again, (error: Error) => setTrouble(error.message || t("error.gone")));
+  if (report.state === "running")
+    return (
+      <div class="empty" role="status">
+        <p>{t("heads.running", { done: report.done, of: report.of })}</p>
+        <progress value={report.done} max={report.of || 1} aria-label={t("heads.progress")} />
+      </div>
+    );
+  if (!pairs) return <div class="empty">{t("heads.noPairs")}</div>;
+  return (
+    <div class="empty">
+      {(report.error || trouble) && (
+        <p class="notice bad" role="alert">
+          {report.error || trouble}
+        </p>
+      )}
+      <p>{t("heads.none", { pairs: Math.min(pairs, LIMIT) })}</p>
+      <button type="button" class="primary" onClick={() => void start()}>
+        {t("heads.start")}
+      </button>
+    </div>
+  );
+}
+
+const headLabel = ({ kind, layer, head }: HeadRow) =>
+  t("head.name", { kind: t(`kind.${kind}`), layer: layer + 1, head: head + 1 });
+
+function openHead({ kind, layer, head }: HeadRow): void {
+  select({ kind, layer, head });
+  go("translate");
+}
+
+function Table({ table }: { table: HeadTable }) {
+  const [measure, setMeasure] = useState(table.measures[0]?.name ?? "");
+  const [sort, setSort] = useState<{ by: string; down: boolean }>({ by: measure, down: true });
+  const [chosen, setChosen] = useState<HeadRow | null>(null);
+  const sorted = [...table.heads].sort((a, b) => {
+    const order = (b.values[sort.by] ?? -Infinity) - (a.values[sort.by] ?? -Infinity) || 0;
+    return sort.down ? order : -order;
+  });
+  const columnSort = (name: string) => setSort({ by: name, down: sort.by === name ? !sort.down : true });
+  return (
+    <>
+      <div class="row">
+        <Field label={t("heads.measure")}>
+          <select
+            value={measure}
+            onChange={({ currentTarget: { value } }) => {
+              setMeasure(value);
+              setSort({ by: value, down: true });
+            }}
+          >
+            {table.measures.map(({ name }) => (
+              <option key={name} value={name}>
+                {named("measure", name)}
+              </option>
+            ))}
+          </select>
+        </Field>
+        <p class="hint">
+          {named("measure.explain", measure)} {t("heads.over", { pairs: table.pairs })}
+          {table.baselines[measure] != null && ` ${t("heads.baseline", { value: number(table.baselines[measure]!) })}`}
+        </p>
+      </div>
+      <div class="head-grids">
+        {KINDS.map((kind) => (
+          <Grid key={kind} heads={table.heads.filter((head) => head.kind === kind)} measure={measure} title={t(`kind.${kind}`)} chosen={chosen} onChoose={setChosen} />
+        ))}
+      </div>
+      {chosen && <Chosen head={chosen} />}
+      <section aria-labelledby="list-title">
+        <h3 id="list-title">{t("heads.list")}</h3>
+        <ExportBar
+          name="heads"
+          what={t("heads.list")}
+          table={() => ({
+            columns: ["kind", "layer", "head", ...table.measures.map(({ name }) => name), "leans_to", "share", "baseline"],
+            rows: sorted.map((head) => [
+              head.kind, head.layer + 1, head.head + 1,
+              ...table.measures.map(({ name }) => head.values[name] ?? null),
+              head.leans?.to ?? null, head.leans?.share ?? null, head.leans?.baseline ?? null,
+            ]),
+          })}
+        />
+        <div class="table-scroll" role="region" aria-labelledby="list-title" tabIndex={0}>
+          <table class="measures">
+            <thead>
+              <tr>
+                <th scope="col">{t("attention.head")}</th>
+                <th scope="col">{t("heads.leans")}</th>
+                {table.measures.map(({ name }) => (
+                  <th key={name} scope="col" aria-sort={sort.by === name ? (sort.down ? "descending" : "ascending") : "none"}>
+                    <button type="button" class="quiet" onClick={() => columnSort(name)}>
+                      {named("measure", name)} {sort.by === name ? (sort.down ? "↓" : "↑") : ""}
+                    </button>
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {sorted.map((head) => (
+                <tr key={headLabel(head)} class={head === chosen ? "chosen" : ""}>
+                  <th scope="row">
+                    <button type="button" class="quiet" onClick={() => setChosen(head)}>
+                      {headLabel(head)}
+                    </button>
+                  </th>
+                  <td>{leans(head)}</td>
+                  {table.measures.map(({ name }) => (
+                    <td key={name}>{head.values[name] == null ? "–" : number(head.values[name]!)}</td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </section>
+    </>
+  );
+}
+
+function leans({ leans }: HeadRow): string {
+  if (!leans) return "–";
+  const words = t("heads.leansTo", { to: named("measure", leans.to), share: percent(leans.share) });
+  return leans.baseline == null ? words : `${words} ${t("heads.chance", { value: percent(leans.baseline) })}`;
+}
+
+/** Layers down, heads across, coloured by one measure; the number is in the cell. */
+function Grid(props: { heads: HeadRow[]; measure: string; title: string; chosen: HeadRow | null; onChoose: (head: HeadRow) => void }) {
+  const values = props.heads.map((head) => head.values[props.measure]).filter((value) => value != null) as number[];
+  const [low, high] = [Math.min(0, ...values), Math.max(1e-9, ...values)];
+  const layers = [...new Set(props.heads.map(({ layer }) => layer))];
+  return (
+    <table class="head-grid">
+      <caption>{props.title}</caption>
+      <tbody>
+        {layers.map((layer) => (
+          <tr key={layer}>
+            <th scope="row">{t("layer.short", { layer: layer + 1 })}</th>
+            {props.heads
+              .filter((head) => head.layer === layer)
+              .map((head) => {
+                const value = head.values[props.measure];
+                const colour = value == null ? null : sequential(palette.value, (value - low) / (high - low));
+                return (
+                  <td key={head.head}>
+                    <button
+                      type="button"
+                      aria-pressed={head === props.chosen}
+                      aria-label={`${headLabel(head)}: ${value == null ? "–" : number(value)}`}
+                      title={headLabel(head)}
+                      style={colour ? { background: css(colour), color: inkOn(colour) } : {}}
+                      onClick={() => props.onChoose(head)}
+                    >
+                      {value == null ? "–" : number(value, 2)}
+                    </button>
+                  </td>
+                );
+              })}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Chosen({ head }: { head: HeadRow }) {
+  return (
+    <section class="chosen-head" aria-live="polite">
+      <h3>{headLabel(head)}</h3>
+      <p>{leans(head)}</p>
+      {head.examples.length > 0 && (
+        <>
+          <h4>{t("heads.examples")}</h4>
+          <ul class="examples-list">
+            {head.examples.map((example, i) => (
+              <li key={i}>
+                <span>{example.text}</span>
+                <small>
+                  <bdi>{example.row}</bdi> → <bdi>{example.column}</bdi> · {number(example.weight, 2)}
+                </small>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+      <button type="button" class="primary" onClick={() => openHead(head)}>
+        {embedded ? t("heads.openHere") : t("heads.open")}
+      </button>
+    </section>
+  );
+}
