@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -97,23 +98,23 @@ def inspect(
         "table": table,
         "lang": language,
     }
+    return Report(found, one_file(data, f"pellucid · {found.text[:60]}"))
+
+
+def one_file(data: dict[str, Any], title: str) -> str:
+    """The page with its script, its style sheet and `data` in it."""
+    page = static("index.html")
+    embedded = f'<script type="application/json" id="pellucid-data">{inline_json(data)}</script>'
     script = static("pellucid.js").replace("</script", "<\\/script")
-    page = f"""<!doctype html>
-<html lang="{language or "en"}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>pellucid · {html.escape(found.text[:60])}</title>
-<style>{static("pellucid.css")}</style>
-</head>
-<body>
-<div id="app"></div>
-<script type="application/json" id="pellucid-data">{inline_json(data)}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
-    return Report(found, page)
+    for pattern, new in (
+        (r"<title>.*?</title>", f"<title>{html.escape(title)}</title>"),
+        (r'<link rel="stylesheet"[^>]*>', f"<style>{static('pellucid.css')}</style>"),
+        (r"<script src=[^>]*></script>", ""),
+        (r"</body>", f"{embedded}<script>{script}</script></body>"),
+    ):
+        page, count = re.subn(pattern, lambda _, new=new: new, page)  # type: ignore[misc]
+        assert count == 1, pattern
+    return page
 
 
 def _flows(translator: Translator, found: Trace) -> dict[str, Any]:
