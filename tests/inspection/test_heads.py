@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -14,13 +15,19 @@ from pellucid.checkpoint import LoadedModel
 from pellucid.config import SearchConfig
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import DataError
-from pellucid.inspection.ablation import head_gradients, loss_without, normalized_by_layer, scores_without
+from pellucid.inspection.ablation import (
+    head_gradients,
+    loss_without,
+    mean_outputs,
+    normalized_by_layer,
+    scores_without,
+)
 from pellucid.inspection.forcing import ForcedPair, forced_maps
 from pellucid.inspection.gates import gated, gates_without
 from pellucid.inspection.heads import MEASURES, measure_heads, source_ranks
 from pellucid.inspection.heads_page import heads_page
 from pellucid.inspection.measures import at_offset, even
-from pellucid.inspection.recorder import KINDS, Head, attentions
+from pellucid.inspection.recorder import KINDS, Head, attentions, recorded
 from pellucid.inspection.roles import MapMeasures, Sentence, roles, separators
 from pellucid.inspection.words import Side, Token
 from pellucid.model.transformer import Transformer
@@ -204,6 +211,30 @@ def test_the_loss_without_a_head_is_that_of_a_model_without_it(translator):
             weight.copy_(kept)
 
 
+def test_a_mean_in_the_place_of_a_head_is_the_mean_over_real_rows(translator):
+    """One pair after another, rows counted by hand; and it costs nothing where all rows are their own mean."""
+    pairs, sums, rows = forced(translator), torch.zeros(2, 2, 8, dtype=torch.float64), 0
+    for pair in pairs:
+        start = translator.vocabulary.start_id
+        with torch.no_grad(), recorded(translator.model) as record:
+            translator.model(torch.tensor([pair.source]), torch.tensor([[start, *pair.target[:-1]]]))
+        sums += torch.stack([layer.heads[0].sum(1) for layer in record.cross])
+        rows += len(pair.target)
+    means = mean_outputs(translator, pairs)
+    assert torch.allclose(means["cross"], sums / rows, atol=1e-12)
+    head = Head("cross", 1, 0)
+    whole, (zeros,) = loss_without(translator, pairs, [head])
+    _, (gentler,) = loss_without(translator, pairs, [head], means)
+    assert len({whole, zeros, gentler}) == 3
+    with torch.no_grad():
+        attention = attentions(translator.model)["cross"][1]
+        attention.w_v.weight.zero_()  # every value is the bias, and so is every output
+        attention.w_v.bias.fill_(0.7)
+    whole, (zeros,) = loss_without(translator, pairs, [head])
+    _, (gentler,) = loss_without(translator, pairs, [head], mean_outputs(translator, pairs))
+    assert gentler == pytest.approx(whole, abs=1e-12) and abs(zeros - whole) > 1e-3
+
+
 def test_translations_without_a_head(translator):
     sources, targets = zip(*PAIRS, strict=True)
     heads = [Head("cross", 0, 0), Head("cross", 1, 1)]
@@ -214,8 +245,13 @@ def test_translations_without_a_head(translator):
     seen = []
     found = scores_without(translator, sources, targets, heads, samples=20, progress=lambda *step: seen.append(step))
     nothing = found[Head("cross", 1, 1)]
-    assert (nothing.delta_bleu, nothing.delta_chrf, nothing.bleu_p, nothing.same) == (0.0, 0.0, 1.0, len(PAIRS))
-    assert found[Head("cross", 0, 0)].same < len(PAIRS)
+    assert (nothing.delta_bleu, nothing.delta_chrf, nothing.bleu_p, nothing.same_translations) == (
+        0.0,
+        0.0,
+        1.0,
+        len(PAIRS),
+    )
+    assert found[Head("cross", 0, 0)].same_translations < len(PAIRS)
     assert [t.text for t in translator.translate(sources)] == before  # all heads are back
     assert seen == [(1, 3), (2, 3)]
 
@@ -293,5 +329,16 @@ def test_the_page_shows_text_as_text(translator):
     page = heads_page(table, "a & b")
     assert "&lt;script&gt;" in page and "<script" not in page and "a &amp; b" in page
     assert "http" not in page  # nothing is fetched
-    for name in ("confidence", "importance", "delta loss", "encoder.1.1", "cross.2.2"):
+    for name in ("confidence", "importance", "loss without it", "encoder.1.1", "cross.2.2"):
         assert name in page
+
+
+def test_the_page_speaks_chinese_too(translator):
+    table = measure_heads(translator, PAIRS)
+    for name in ("alignment_error", "delta_bleu", "bleu_p", "delta_chrf", "chrf_p", "same_translations"):
+        table = table.with_measure(name, -1, {Head("cross", 0, 0): 0.5})
+    page = heads_page(table, "模型", "zh")
+    assert '<html lang="zh-Hans">' in page and "模型 的注意力头" in page and "置信度" in page
+    left = re.sub(r"<style>.*?</style>|<[^>]+>|\b(encoder|decoder|cross)\.\d\.\d\b", " ", page, flags=re.DOTALL)
+    english = set(re.findall(r"[A-Za-z]{3,}", left)) - {"BLEU", "chrF", "teacher", "forcing", "log", "Voita", "Michel"}
+    assert not english

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,13 @@ def examples(*lines: str) -> str:
 def say(text: str) -> None:
     """Talk goes to stderr; stdout is for results."""
     click.echo(text, err=True)
+
+
+def language_of_environment() -> str:
+    """zh if the environment speaks Chinese, else en."""
+    names = ("LC_ALL", "LC_MESSAGES", "LANG")
+    first = next((value for name in names if (value := os.environ.get(name))), "")
+    return "zh" if first.lower().startswith("zh") else "en"
 
 
 def search_options(function: F) -> F:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.common import examples, input_lines, machine_options, say, write_file
+from pellucid.cli.common import examples, input_lines, language_of_environment, machine_options, say, write_file
 
 if TYPE_CHECKING:
     from pellucid.checkpoint import LoadedModel
@@ -32,7 +32,7 @@ LEGEND = """\
     previous, same, next: the place before, its own, the place after (cross: those of the source)
     separator: marks and punctuation; rare: the rarest word of the source; same_word: other places of the same piece
     * half of the weight (Clark et al. 2019), ** 90 % of the largest weights (Voita et al. 2019)
-  I importance by gradient (Michel et al. 2019; all of a layer is 1), Δ nats a piece that are lost without the head
+  I importance by gradient (Michel et al. 2019; all of a layer is 1), Δ nats a piece that are lost {off}
   Spearman's correlation of gradient and Δ: {spearman}
 Weights are not explanations: a head that leans to something need not matter; Δ says what it matters for the loss."""
 
@@ -56,9 +56,11 @@ Weights are not explanations: a head that leans to something need not matter; Δ
     "--head", "named", multiple=True, metavar="NAME",
     help=f"With --bleu: which head, as in cross.3.6 (repeatable). [the {MOST_RETRANSLATED} that the loss needs most]",
 )  # fmt: skip
+@click.option("--mean", is_flag=True, help="A head that is off gives its mean output, instead of nothing: gentler.")
 @click.option("--gold", metavar="FILE", help="Gold links of the pairs (0-0 1p2 ...): alignment error of cross heads.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON; layers and heads count from 0 there.")
 @click.option("--html", metavar="FILE", help="Also as a page: every measure, coloured, with examples.")
+@click.option("--lang", type=click.Choice(["en", "zh"]), help="The language of the page. [that of the environment]")
 @machine_options
 def command(
     model: str,
@@ -68,9 +70,11 @@ def command(
     limit: int,
     bleu: bool,
     named: tuple[str, ...],
+    mean: bool,
     gold: str | None,
     as_json: bool,
     html: str | None,
+    lang: str | None,
     device: str,
     threads: int,
 ) -> None:
@@ -92,22 +96,22 @@ def command(
     chosen = [Head.parse(name, translator.model) for name in named]
     some = _pairs(translator.loaded, pairs, src, tgt, limit)
     with Countdown("measuring") as countdown:
-        table = measure_heads(translator, some, progress=countdown)
+        table = measure_heads(translator, some, off="means" if mean else "zeros", progress=countdown)
     if gold is not None:
         table = _with_alignment(translator, some, list(input_lines(gold)), gold, table)
     if bleu:
         needed = sorted(table.heads, key=lambda report: -(report.values["delta_loss"] or 0.0))
         chosen = chosen or [report.head for report in needed[:MOST_RETRANSLATED]]
-        table = _retranslated(translator, some, chosen, table)
+        table = _retranslated(translator, some, chosen, mean, table)
     if html is not None:
         from pellucid.inspection.heads_page import heads_page
 
-        write_file(Path(html), heads_page(table, Path(model).resolve().name))
+        write_file(Path(html), heads_page(table, Path(model).resolve().name, lang or language_of_environment()))
         say(f"{html}: open it in a browser")
     if as_json:
         click.echo(json.dumps(table.to_json(), ensure_ascii=False, indent=1))
         return
-    for line in _lines(table, shutil.get_terminal_size((100, 24)).columns):
+    for line in _lines(table, mean, shutil.get_terminal_size((100, 24)).columns):
         click.echo(line)
     for report in table.heads:
         if report.values.get("delta_bleu") is not None:
@@ -160,17 +164,20 @@ def _with_alignment(
 
 
 def _retranslated(
-    translator: Translator, pairs: Sequence[tuple[str, str]], heads: Sequence[Head], table: HeadTable
+    translator: Translator, pairs: Sequence[tuple[str, str]], heads: Sequence[Head], mean: bool, table: HeadTable
 ) -> HeadTable:
+    """What translating without each of `heads` does to the scores."""
     from pellucid.cli.progress import Countdown
-    from pellucid.inspection.ablation import scores_without
+    from pellucid.inspection.ablation import mean_outputs, scores_without
+    from pellucid.inspection.forcing import ForcedPair
 
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    means = mean_outputs(translator, [ForcedPair.of(translator, *pair) for pair in pairs]) if mean else None
     with Countdown("translating without") as countdown:
-        found = scores_without(translator, sources, references, heads, progress=countdown)
-    for name in ("delta_bleu", "bleu_p", "delta_chrf", "chrf_p", "same"):
+        found = scores_without(translator, sources, references, heads, means, progress=countdown)
+    for name in ("delta_bleu", "bleu_p", "delta_chrf", "chrf_p", "same_translations"):
         values = {head: float(getattr(result, name)) for head, result in found.items()}
-        table = table.with_measure(name, 1, values)
+        table = table.with_measure(name, -1, values)  # what is low stands out: points lost, chance, translations kept
     return table
 
 
@@ -178,14 +185,14 @@ def _comparison(report: HeadReport) -> str:
     values = {name: value or 0.0 for name, value in report.values.items()}
     return (
         f"without {report.head}: BLEU {values['delta_bleu']:+.2f} (p = {values['bleu_p']:.3f}), "
-        f"chrF2++ {values['delta_chrf']:+.2f} (p = {values['chrf_p']:.3f}); {values['same']:.0f} translations stay the same"
+        f"chrF2++ {values['delta_chrf']:+.2f} (p = {values['chrf_p']:.3f}); {values['same_translations']:.0f} translations stay the same"
     )
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _lines(table: HeadTable, width: int) -> Iterator[str]:
+def _lines(table: HeadTable, mean: bool, width: int) -> Iterator[str]:
     """One table a kind of attention: a row a layer, a column a head."""
     from pellucid.inspection.measures import spearman
     from pellucid.inspection.recorder import KINDS
@@ -207,7 +214,8 @@ def _lines(table: HeadTable, width: int) -> Iterator[str]:
     for kind in KINDS:
         gradient, loss = ([r.values[name] or 0.0 for r in table.of(kind)] for name in ("gradient", "delta_loss"))
         correlations.append(f"{kind} {spearman(gradient, loss):.2f}")
-    yield LEGEND.format(pairs=table.pairs, loss=table.loss, spearman=", ".join(correlations))
+    off = "with the head's mean in its place" if mean else "without the head"
+    yield LEGEND.format(pairs=table.pairs, loss=table.loss, spearman=", ".join(correlations), off=off)
 
 
 def _lean(report: HeadReport) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.common import examples, say, write_file
+from pellucid.cli.common import examples, language_of_environment, say, write_file
 
 if TYPE_CHECKING:
     from pellucid.inspection.labs.base import Lab, Result
@@ -72,13 +71,6 @@ def command(
         _show(*results[0], language)
     if any(not check.as_it_should_be for _, result in results for check in result.checks):
         raise click.exceptions.Exit(1)
-
-
-def language_of_environment() -> str:
-    """zh if the environment speaks Chinese, else en."""
-    names = ("LC_ALL", "LC_MESSAGES", "LANG")
-    first = next((value for name in names if (value := os.environ.get(name))), "")
-    return "zh" if first.lower().startswith("zh") else "en"
 
 
 def _setting(text: str) -> tuple[str, str]:

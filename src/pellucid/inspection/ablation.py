@@ -6,15 +6,15 @@ the loss; closing it says what the head is worth as long as all others stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pellucid.inspection.forcing import ForcedBatch, ForcedPair, Progress, forced_batches
-from pellucid.inspection.gates import gated, gates_without, without
-from pellucid.inspection.recorder import KINDS, Head, Kind
+from pellucid.inspection.gates import gated, gates_without
+from pellucid.inspection.recorder import KINDS, Head, Kind, recorded
 from pellucid.training.evaluation import paired_bootstrap
 from pellucid.training.loss import linear_cross_entropy
 from pellucid.translator import Translator
@@ -50,10 +50,42 @@ def normalized_by_layer(gradients: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
+def mean_outputs(translator: Translator, pairs: Sequence[ForcedPair]) -> dict[Kind, Tensor]:
+    """What each head puts out on average, over all rows of all pairs: (L, H, K) for each kind.
+
+    With that in the place of a head the layer above gets what it is used to, only the same for every row: a gentler way
+    of switching off than zeros, which no layer has ever seen.
+    """
+    sums: dict[Kind, Tensor] = {}
+    rows = dict.fromkeys(KINDS, 0)
+    for batch in forced_batches(translator, pairs):
+        with recorded(translator.model) as recording:
+            translator.model(batch.src, batch.tgt_in)
+        source = batch.src != translator.source_tokenizer.pad_id  # (B, S)
+        target = batch.tgt_out != batch.pad_id  # (B, T)
+        for kind in KINDS:
+            real = source if kind == "encoder" else target
+            heads = torch.stack([layer.heads for layer in recording.of(kind)])  # (L, B, H, T, K)
+            total = (heads.double() * real[:, None, :, None]).sum((1, 3))
+            sums[kind] = sums[kind] + total if kind in sums else total
+            rows[kind] += int(real.sum())
+    dtype = translator.model.output.weight.dtype
+    return {kind: (total / rows[kind]).to(dtype) for kind, total in sums.items()}
+
+
+@torch.inference_mode()
 def loss_without(
-    translator: Translator, pairs: Sequence[ForcedPair], heads: Sequence[Head], told: Told | None = None
+    translator: Translator,
+    pairs: Sequence[ForcedPair],
+    heads: Sequence[Head],
+    means: Mapping[Kind, Tensor] | None = None,
+    told: Told | None = None,
 ) -> tuple[float, list[float]]:
-    """The loss in nats per target piece: of the whole model, and with each of `heads` switched off alone."""
+    """The loss in nats per target piece: of the whole model, and with each of `heads` switched off alone.
+
+    Args:
+        means: what takes the place of a head's output, see :func:`mean_outputs`; None: zeros.
+    """
     model = translator.model
     whole, losses = 0.0, [0.0] * len(heads)
     pieces = sum(len(pair.target) for pair in pairs)
@@ -61,7 +93,7 @@ def loss_without(
         memory = model.encode(batch.src)
         whole += float(_loss(translator, batch, memory))
         for n, head in enumerate(heads):
-            with without(model, [head]):
+            with gated(model, gates_without(model, [head]), means):
                 changed = model.encode(batch.src) if head.kind == "encoder" else memory
                 losses[n] += float(_loss(translator, batch, changed))
             if told is not None:
@@ -85,7 +117,7 @@ class Retranslated:
     bleu_p: float
     """The chance of a difference so large if the two were equally good (paired bootstrap)."""
     chrf_p: float
-    same: int
+    same_translations: int
     """Sentences whose translation stays the same."""
 
 
@@ -94,6 +126,7 @@ def scores_without(
     sources: Sequence[str],
     references: Sequence[str],
     heads: Sequence[Head],
+    means: Mapping[Kind, Tensor] | None = None,
     *,
     samples: int = 1000,
     progress: Progress | None = None,
@@ -105,7 +138,7 @@ def scores_without(
     for number, head in enumerate(heads, 1):
         if progress is not None:
             progress(number, len(heads) + 1)
-        with without(plain.model, [head]):
+        with gated(plain.model, gates_without(plain.model, [head]), means):
             after = [t.text for t in plain.translate(sources)]
         compared = paired_bootstrap(
             [("whole", before), (str(head), after)], [references], plain.loaded.target_language, samples=samples

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from pellucid.data.store import PairStore
 from pellucid.errors import DataError
-from pellucid.inspection.ablation import head_gradients, loss_without, normalized_by_layer
+from pellucid.inspection.ablation import head_gradients, loss_without, mean_outputs, normalized_by_layer
 from pellucid.inspection.forcing import ForcedPair, Progress, forced_maps
 from pellucid.inspection.measures import Array
 from pellucid.inspection.recorder import KINDS, Head, Kind, attentions
@@ -78,6 +78,7 @@ class HeadTable:
 
     def with_measure(self, name: str, direction: int, values: Mapping[Head, float]) -> HeadTable:
         """A further measure, known of some heads."""
+        assert name not in self.measures, name
         heads = (
             dataclasses.replace(report, values={**report.values, name: values.get(report.head)})
             for report in self.heads
@@ -105,9 +106,16 @@ class HeadTable:
 
 
 def measure_heads(
-    translator: Translator, pairs: Sequence[tuple[str, str]], *, progress: Progress | None = None
+    translator: Translator,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    off: Literal["zeros", "means"] = "zeros",
+    progress: Progress | None = None,
 ) -> HeadTable:
     """All measures of all heads, over `pairs` of sources and translations: some hundred are enough.
+
+    Args:
+        off: what takes the place of a head that is switched off: zeros, or its mean output over `pairs`.
 
     Raises:
         DataError: no pair at all, or a sentence longer than the positions that the model has learnt.
@@ -132,7 +140,8 @@ def measure_heads(
             maps[kind].add(weights[kind].double().numpy(), sentence)
         told(1)
     gradients = head_gradients(translator, forced, told)
-    loss, losses = loss_without(translator, forced, heads, told)
+    means = mean_outputs(translator, forced) if off == "means" else None
+    loss, losses = loss_without(translator, forced, heads, means, told)
 
     reports = []
     for kind in KINDS:
