@@ -329,7 +329,7 @@ def test_the_page_shows_text_as_text(translator):
     page = heads_page(table, "a & b")
     assert "&lt;script&gt;" in page and "<script" not in page and "a &amp; b" in page
     assert "http" not in page  # nothing is fetched
-    for name in ("confidence", "importance", "loss without it", "encoder.1.1", "cross.2.2"):
+    for name in ("confidence", "importance", "added loss without it", "encoder.1.1", "cross.2.2"):
         assert name in page
 
 

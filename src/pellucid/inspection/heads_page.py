@@ -24,7 +24,7 @@ body {{ font: 16px/1.5 {FONT}; color: var(--ink); background: var(--paper); max-
 h1, h2 {{ line-height: 1.2; }} h2 {{ margin-top: 3rem; }}
 p, dl {{ max-width: 46em; }} dt {{ font-weight: 600; }} dd {{ margin: 0 0 .5rem; }}
 .maps {{ display: flex; flex-wrap: wrap; gap: 1.5rem; }}
-.maps table, .wide {{ max-width: 100%; }} .wide {{ overflow-x: auto; }}
+.wide {{ max-width: 100%; overflow-x: auto; }}
 table {{ border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }}
 caption {{ text-align: start; font-weight: 600; padding-bottom: .25rem; }}
 caption small {{ font-weight: 400; color: var(--faint); }}
@@ -55,11 +55,11 @@ NAMES = {
     "same_word": Text("same word", "相同的词"),
     "importance": Text("importance", "重要性"),
     "gradient": Text("gradient", "梯度"),
-    "delta_loss": Text("loss without it", "去掉后的损失"),
+    "delta_loss": Text("added loss without it", "去掉后增加的损失"),
     "alignment_error": Text("alignment error", "对齐错误率"),
-    "delta_bleu": Text("BLEU without it", "去掉后的 BLEU"),
+    "delta_bleu": Text("change of BLEU without it", "去掉后 BLEU 的变化"),
     "bleu_p": Text("BLEU: p", "BLEU：p 值"),
-    "delta_chrf": Text("chrF2++ without it", "去掉后的 chrF2++"),
+    "delta_chrf": Text("change of chrF2++ without it", "去掉后 chrF2++ 的变化"),
     "chrf_p": Text("chrF2++: p", "chrF2++：p 值"),
     "same_translations": Text("translations kept", "译文不变的句数"),
 }
@@ -147,7 +147,7 @@ def _map(reports: list[HeadReport], measure: str, table: HeadTable, say: Say) ->
     chance = table.baselines[reports[0].head.kind].get(measure)
     beside = "" if chance is None else f" <small>{say('chance', '随机')} {chance:.2f}</small>"
     digits = 2 if max(map(abs, known)) >= 0.1 else 3
-    yield f"<table>\n<caption>{name_of(measure, say)}{beside}</caption>\n"
+    yield f'<div class="wide"><table>\n<caption>{name_of(measure, say)}{beside}</caption>\n'
     heads = [report.head.head for report in reports if report.head.layer == 0]
     yield "<tr><th></th>" + "".join(f'<th scope="col">{head + 1}</th>' for head in heads) + "</tr>\n"
     for layer in range(reports[-1].head.layer + 1):
@@ -160,7 +160,7 @@ def _map(reports: list[HeadReport], measure: str, table: HeadTable, say: Say) ->
                 else:
                     yield f'<td class="s{_shade(value, low, high)}">{value:.{digits}f}</td>'
         yield "</tr>\n"
-    yield "</table>\n"
+    yield "</table></div>\n"
 
 
 def _shade(value: float, low: float, high: float) -> int:
