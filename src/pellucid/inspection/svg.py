@@ -168,7 +168,7 @@ def heat_map(
     width = max(right + overhang, text_width(caption)) + 1
     picture = Picture(width, top + n_rows * tall + (28 if digits is None else 0) + 2)
     if caption:
-        picture.text(0, 12, caption, font_weight="600")
+        picture.text(0, 12, caption, font_weight="700")
     for j, label in enumerate(columns):
         _column_label(picture, label, left + (j + 0.5) * wide, top - 5, slanted)
     for i, label in enumerate(rows):

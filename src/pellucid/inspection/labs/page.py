@@ -23,9 +23,9 @@ h2 {{ font-size: 1rem; margin: 1.6em 0 .5em; }}
 section + section {{ border-top: 1px solid var(--line); margin-top: 3em; padding-top: 2em; }}
 .question {{ font-size: 1.1rem; color: var(--faint); margin: 0 0 .8em; }}
 .idea {{ max-width: 46em; margin: 0; }}
-.pictures {{ display: flex; flex-wrap: wrap; gap: 28px 36px; margin-top: 24px; align-items: flex-start; }}
+.pictures {{ display: flex; flex-wrap: wrap; gap: 28px 36px; margin-top: 12px; align-items: flex-start; }}
 figure {{ margin: 0; max-width: 100%; }}
-figcaption {{ font-weight: 600; margin-bottom: 10px; max-width: 345px; line-height: 1.35; min-height: 2.7em;
+figcaption {{ font-weight: 700; margin-bottom: 10px; max-width: 345px; line-height: 1.35; min-height: 2.7em;
   display: flex; align-items: flex-end; }}
 .wide {{ overflow-x: auto; }}
 svg {{ display: block; }}
@@ -33,7 +33,7 @@ table {{ border-collapse: collapse; width: 100%; max-width: 1000px; }}
 th, td {{ text-align: left; font-weight: 400; padding: 6px 14px 6px 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: anywhere; }}
 td {{ font-variant-numeric: tabular-nums; }}
-.mark {{ font-weight: 600; white-space: nowrap; width: 1%; }}
+.mark {{ font-weight: 700; white-space: nowrap; width: 1%; }}
 .good {{ color: var(--good); }}
 .bad {{ color: var(--bad); }}
 .found {{ min-width: 13em; }}
