@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import xml.etree.ElementTree as ET
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
 
+from inspection.shared import TEXTS, random_translator
 from pellucid.errors import ConfigError
-from pellucid.inspection.labs import attention, beam, layers, masks, order, recurrence
+from pellucid.inspection.labs import attention, beam, heads, layers, masks, order, recurrence
 from pellucid.inspection.labs.base import LANGUAGES, Check, Lab, Parameter, Result
 from pellucid.inspection.labs.catalogue import LABS, find
 from pellucid.inspection.labs.page import page
+from pellucid.inspection.labs.toy import LETTERS, Toy, toy
 from pellucid.model import transformer
 
 BY_NAME = {lab.name: lab for lab in LABS}
@@ -29,6 +32,9 @@ EXTREMES: dict[str, list[dict[str, Any]]] = {
     "feed-forward": [{"d_ff": 16}, {"d_ff": 512}],
     "add-and-norm": [{"layers": 12}, {"layers": 48}],
     "cross-attention": [{"sharpness": 0}, {"sharpness": 20}],
+    "head-roles": [{"text": "not looked at without a model"}],
+    "switch-off": [{"head": "encoder.1.1"}, {"head": "cross.1.4"}],
+    "weight-or-influence": [{"text": "not looked at without a model"}],
     "beam-search": [
         {"beam_size": 1}, {"beam_size": 8, "alpha": 2}, {"beam_size": 3, "alpha": 0}, {"beam_size": 2, "alpha": 2},
     ],
@@ -67,8 +73,8 @@ def test_claims_hold_for_the_trained_toys():
 
 
 def test_no_lab_is_forgotten():
-    assert [lab.number for lab in LABS] == sorted({lab.number for lab in LABS})
-    assert set(EXTREMES) <= set(BY_NAME)
+    assert [lab.number for lab in LABS] == list(range(1, 17))
+    assert set(EXTREMES) == set(BY_NAME)
 
 
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name != "why-not-rnn"])  # that one measures times
@@ -135,6 +141,17 @@ def test_the_heads_lab_finds_a_head_that_is_counted_twice(monkeypatch):
     assert wrong(attention.MANY_HEADS.run())
 
 
+def test_the_head_labs_find_measures_and_gates_that_are_wrong(monkeypatch):
+    honest = heads.share_of_weight
+    monkeypatch.setattr(
+        heads, "share_of_weight", lambda weights, role: honest(weights, role.T)
+    )  # rows and columns mixed up
+    assert len(wrong(heads.HEAD_ROLES.run())) >= 3
+    monkeypatch.setattr(heads, "without", lambda model, off: nullcontext())  # a gate that closes nothing
+    failed = [check.claim for check in wrong(heads.SWITCH_OFF.run())]
+    assert failed == ["Gate 0 = that head's rows of W^O set to 0", "Without the most needed head, too, nothing changes"]
+
+
 # --- what a lab computes, by hand ---------------------------------------------------------------------------------------
 
 
@@ -173,6 +190,69 @@ def test_the_written_out_lstm_is_the_library_s():
     cell.load_state_dict(dict(zip(cell.state_dict(), lstm.state_dict().values(), strict=True)))
     x = torch.randn(2, 5, recurrence.WIDTH)
     torch.testing.assert_close(recurrence.recur(cell, x), lstm(x)[0])
+
+
+def test_the_gradient_of_all_gates_is_that_of_each_sentence_alone():
+    """One backward pass with gates for each sentence, against a pass a sentence."""
+    small = toy()
+    few = Toy(small.model, small.src[:3], small.tgt[:3])
+    together = heads.gate_gradients(few)
+    alone = [heads.gate_gradients(Toy(small.model, few.src[i : i + 1], few.tgt[i : i + 1])) for i in range(3)]
+    for head, value in together.items():
+        assert value == pytest.approx(sum(one[head] for one in alone) / 3, rel=1e-3, abs=1e-9)
+
+
+def test_what_is_hidden_is_as_if_it_were_not_there():
+    """Hiding the last place of a source without positions = a source that is a place shorter."""
+    model = toy(positions=False).model
+    src, tgt = toy().src[:2], toy().tgt[:2]
+    lost = heads.hidden_losses(model, src, tgt)  # (2, 5, 4)
+
+    def log_p(src: torch.Tensor) -> torch.Tensor:
+        return model(src, tgt[:, :-1]).log_softmax(-1).gather(-1, tgt[:, 1:, None])[..., 0]
+
+    torch.testing.assert_close(lost[..., 3], log_p(src) - log_p(src[:, :3]))
+    torch.testing.assert_close(lost[..., 0], log_p(src) - log_p(src[:, 1:]))
+
+
+def test_the_toy_says_who_bites_whom():
+    small = toy()
+    assert "".join(LETTERS[i] for i in small.src[0].tolist()) == "狗咬猫</s>"
+    assert "".join(LETTERS[i] for i in small.tgt[0].tolist()) == "<s>猫被狗咬</s>"
+    assert small.accuracy() > 0.9
+    assert toy(positions=False).accuracy() <= 0.5
+    held = {tuple(row[:3]) for row in small.src.tolist()}
+    assert {(z, y, x) for x, y, z in held} == held  # with every pair its reverse
+
+
+# --- a model of the reader's own ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [lab.name for lab in LABS if lab.takes_model])
+def test_a_lab_looks_at_a_given_model_and_leaves_it_as_it_was(name):
+    translator = random_translator()
+    before = {key: value.clone() for key, value in translator.model.state_dict().items()}
+    plain = BY_NAME[name].run()
+    for language in LANGUAGES:
+        result = BY_NAME[name].run({"text": TEXTS[2]}, language, translator)
+        assert wrong(result) == []
+        assert len(result.pictures) == len(plain.pictures) + 1
+        for _, svg in result.pictures:
+            ET.fromstring(svg)
+            assert "</script> is" not in svg
+    for key, value in translator.model.state_dict().items():
+        assert torch.equal(value, before[key]), key
+    assert BY_NAME[name].run(model=translator).pictures  # a sentence of the lab's own
+
+
+def test_a_head_of_the_given_model_is_switched_off():
+    translator = random_translator()
+    result = BY_NAME["switch-off"].run({"head": "cross.2.3", "text": TEXTS[0]}, model=translator)
+    assert "without cross.2.3" in dict(result.numbers)
+    with pytest.raises(ConfigError, match=r"no head 'cross.3.1'"):
+        BY_NAME["switch-off"].run({"head": "cross.3.1", "text": TEXTS[0]}, model=translator)
+    with pytest.raises(ConfigError, match=r"no head 'cross.2.3'"):
+        BY_NAME["switch-off"].run({"head": "cross.2.3"})  # the toy has one layer
 
 
 # --- parameters, JSON, page ---------------------------------------------------------------------------------------------

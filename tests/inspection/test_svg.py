@@ -84,6 +84,13 @@ def test_text_comes_out_as_it_went_in():
     assert HOSTILE in texts(PICTURES["lines"])
 
 
+@pytest.mark.parametrize("character", ["\x00", "\x08", "\x1f", "\ud800", "\uffff"])
+def test_what_xml_cannot_hold_is_replaced(character):
+    picture = heat_map([[1.0]], [f"a{character}b"])
+    assert "a\ufffdb" in texts(picture)
+    assert parsed(picture, f"t{character}").attrib["aria-label"] == "t\ufffd"
+
+
 def test_a_heat_map_has_a_number_a_cell_and_its_colour_tells_the_value():
     assert texts(heat_map([[0.0, 1.0], [0.25, None]], missing="?")) == ["0.00", "1.00", "0.25", "?"]
     picture = parsed(heat_map([[0.0, 1.0]], low=0, high=1))

@@ -11,6 +11,7 @@ A picture is about 340 wide: it fits a telephone as it is, and a wide page puts 
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ CIVIDIS = ("#00204D", "#414D6B", "#7C7B78", "#BCAF6F", "#FFEA46")
 BLUE_TO_RED = ("#0072B2", "#F2F2F2", "#D55E00")
 """For numbers on both sides of 0."""
 
+FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Outside of XML 1.0's characters (section 2.2)."""
+
 Values = Sequence[Sequence[float | None]]
 Points = Sequence[tuple[float, float]]
 
@@ -47,7 +51,7 @@ class Picture:
 
     def draw(self, tag: str, content: str | None = None, **attributes: object) -> None:
         """An element. `stroke_width` becomes `stroke-width`, None leaves an attribute out; `content` is escaped."""
-        self.parts.append(element(tag, None if content is None else escape(content), **attributes))
+        self.parts.append(element(tag, None if content is None else escape(allowed(content)), **attributes))
 
     def rect(self, x: float, y: float, width: float, height: float, fill: str, **more: Any) -> None:
         self.draw("rect", x=x, y=y, width=width, height=height, fill=fill, **more)
@@ -66,7 +70,7 @@ class Picture:
     def svg(self, title: str, *, standalone: bool = False) -> str:
         """The whole picture. `standalone`: for a file of its own, with black ink on white."""
         white = element("rect", width=self.width, height=self.height, fill="#FFFFFF") if standalone else ""
-        content = element("title", escape(title)) + white + "".join(self.parts)
+        content = element("title", escape(allowed(title))) + white + "".join(self.parts)
         return element(
             "svg", content, xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {short(self.width)} {short(self.height)}",
             width=self.width, height=self.height, role="img", aria_label=title, font_family=FONT, font_size=SIZE,
@@ -78,11 +82,16 @@ def element(tag: str, content: str | None = None, **attributes: object) -> str:
     """`content` is XML already."""
     written = "".join(
         f" {name if name == 'viewBox' else name.replace('_', '-')}"
-        f"={quoteattr(short(value) if isinstance(value, int | float) else str(value))}"
+        f"={quoteattr(short(value) if isinstance(value, int | float) else allowed(str(value)))}"
         for name, value in attributes.items()
         if value is not None
     )
     return f"<{tag}{written}/>" if content is None else f"<{tag}{written}>{content}</{tag}>"
+
+
+def allowed(text: str) -> str:
+    """`text` with U+FFFD in the place of what no XML may hold: pieces of text can be any character, control characters too."""
+    return FORBIDDEN.sub("\ufffd", text)
 
 
 def short(number: float) -> str:
@@ -143,13 +152,14 @@ def heat_map(
     high: float | None = None,
     cell: tuple[float, float] = (38.0, 26.0),
     missing: str = "",
+    scale: bool = True,
 ) -> Picture:
     """A matrix as coloured cells, with its numbers in them.
 
     Args:
         values: [row][column]; None leaves a cell empty but for the text `missing`.
         rows, columns: labels, or none at all.
-        digits: decimals of the numbers; None: no numbers, but a scale below.
+        digits: decimals of the numbers; None: no numbers, but a scale below (unless `scale` is False).
         low, high: the values with the first and the last colour; by default the least and greatest. If `low` is
             -`high`, the scale is blue to red by way of white, else dark to light.
         cell: width and height of a cell.
@@ -157,7 +167,8 @@ def heat_map(
     known = [v for row in values for v in row if v is not None]
     low = min(known, default=0.0) if low is None else low
     high = max(known, default=1.0) if high is None else high
-    scale = BLUE_TO_RED if low == -high and high > 0 else CIVIDIS
+    colours = BLUE_TO_RED if low == -high and high > 0 else CIVIDIS
+    scale = scale and digits is None
     wide, tall = cell
     n_rows, n_columns = len(values), len(values[0])
     slanted = any(text_width(c) > wide - 2 for c in columns)
@@ -166,7 +177,7 @@ def heat_map(
     overhang = max(0.0, text_width(columns[-1]) * 0.71 + 10 - wide / 2) if slanted else 0.0
     right = left + n_columns * wide
     width = max(right + overhang, text_width(caption)) + 1
-    picture = Picture(width, top + n_rows * tall + (28 if digits is None else 0) + 2)
+    picture = Picture(width, top + n_rows * tall + (28 if scale else 0) + 2)
     if caption:
         picture.text(0, 12, caption, font_weight="700")
     for j, label in enumerate(columns):
@@ -176,7 +187,7 @@ def heat_map(
     # All cells of one colour are one path, neighbours in a row one rectangle: thousands of cells stay small.
     paths: dict[str, list[str]] = {}
     for i, row in enumerate(values):
-        fills = [None if v is None else colour(_step(v, low, high), scale) for v in row]
+        fills = [None if v is None else colour(_step(v, low, high), colours) for v in row]
         for fill, run in groupby(range(n_columns), key=fills.__getitem__):
             if fill is not None:
                 first, *others = run
@@ -188,14 +199,14 @@ def heat_map(
     if digits is not None:
         for i, row in enumerate(values):
             for j, value in enumerate(row):
-                fill = INK if value is None else ink_on(colour(_step(value, low, high), scale))
+                fill = INK if value is None else ink_on(colour(_step(value, low, high), colours))
                 text = missing if value is None else fixed(value, digits)
                 if text:
                     x, y = left + (j + 0.5) * wide, top + (i + 0.5) * tall + 4
                     picture.text(x, y, text, "middle", fill, font_size=11)
     picture.rect(left, top, n_columns * wide, n_rows * tall, "none", stroke=INK, stroke_width=0.5)
-    if digits is None:
-        _scale(picture, left, top + n_rows * tall + 8, min(n_columns * wide, 120.0), low, high, scale)
+    if scale:
+        _scale(picture, left, top + n_rows * tall + 8, min(n_columns * wide, 120.0), low, high, colours)
     return picture
 
 
@@ -217,10 +228,10 @@ def _column_label(picture: Picture, label: str, x: float, y: float, slanted: boo
         picture.text(x, y, label, "middle")
 
 
-def _scale(picture: Picture, x: float, y: float, width: float, low: float, high: float, scale: Sequence[str]) -> None:
+def _scale(picture: Picture, x: float, y: float, width: float, low: float, high: float, colours: Sequence[str]) -> None:
     start = x + text_width(readable(low)) + 4
     for i in range(32):
-        picture.rect(start + i * width / 32, y, width / 32, 10, colour(i / 31, scale), shape_rendering="crispEdges")
+        picture.rect(start + i * width / 32, y, width / 32, 10, colour(i / 31, colours), shape_rendering="crispEdges")
     picture.text(x, y + 9, readable(low), font_size=10)
     picture.text(start + width + 4, y + 9, readable(high), font_size=10)
     picture.width = max(picture.width, start + width + 8 + text_width(readable(high), 10))
@@ -378,7 +389,7 @@ def bars(
     left = 8 + max(text_width(name) for name in names)
     values = [value for _, line in series for value in line]
     highest = max([*values, low + 1e-12])
-    room = WIDTH - left - 8 - max(text_width(readable(v, digits), 11) for v in values)
+    room = WIDTH - left - 8 - max(text_width(fixed(v, digits), 11) for v in values)
     thick, gap = (16.0, 6.0) if len(series) == 1 else (13.0, 8.0)
     picture = Picture(WIDTH, len(names) * (len(series) * thick + gap))
     for i, name in enumerate(names):
@@ -388,7 +399,7 @@ def bars(
             length = max(0.0, (line[i] - low) / (highest - low) * room)
             y = top + s * thick
             picture.rect(left, y, length, thick - 2, CATEGORIES[s % len(CATEGORIES)])
-            picture.text(left + length + 5, y + thick - 4, readable(line[i], digits), font_size=11)
+            picture.text(left + length + 5, y + thick - 4, fixed(line[i], digits), font_size=11)
     picture.line(left, 0, left, picture.height - gap)
     if len(series) > 1:
         legend(picture, [name for name, _ in series])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -9,8 +11,13 @@ import torch
 
 from pellucid.errors import ConfigError
 from pellucid.inspection.labs.base import Lab, Parameter, Result, Say, Text, greatest
+from pellucid.inspection.labs.trained import TEXT, changed, sample
+from pellucid.inspection.measures import entropy
+from pellucid.inspection.recorder import KINDS, attentions
 from pellucid.inspection.svg import bars, beside, heat_map, histogram, line_chart, readable
+from pellucid.inspection.trace import trace
 from pellucid.model.attention import MultiHeadAttention, scaled_dot_product_attention
+from pellucid.translator import Translator
 
 Matrix = list[list[float]]
 
@@ -136,7 +143,7 @@ HEAD_BY_HAND = Lab(
 WIDTHS = (4, 16, 64, 256, 512)
 
 
-def why_sqrt(say: Say, d_k: int, n: int) -> Result:
+def why_sqrt(say: Say, d_k: int, n: int, text: str, model: Translator | None) -> Result:
     result = Result(
         say(
             "A dot product of d_k pairs of random numbers has variance d_k: the wider the head, the larger the scores. "
@@ -217,7 +224,37 @@ def why_sqrt(say: Say, d_k: int, n: int) -> Result:
         0.03,
         control=True,
     )
+    if model is not None:
+        _unscaled(result, say, model, sample(model, text))
     return result
+
+
+def _unscaled(result: Result, say: Say, model: Translator, text: str) -> None:
+    """A trained model whose scores are multiplied by sqrt(d_k), as if nobody had divided them."""
+    without = copy.deepcopy(model.model)
+    d_k = without.config.d_model // without.config.n_heads
+    with torch.no_grad():
+        for layer in itertools.chain(*attentions(without).values()):
+            for parameter in layer.w_q.parameters():
+                parameter.mul_(math.sqrt(d_k))
+    found = trace(model, text)
+    other = changed(model, without)
+    forced = trace(other, found.text, found.translation)
+    kinds = [say("encoder", "编码器"), say("decoder", "解码器"), say("cross", "交叉")]
+    entropies = [
+        (title, [float(entropy(seen.maps(kind).weights.double().numpy()).mean()) for kind in KINDS])
+        for title, seen in ((say("as trained", "原样"), found), (say("not divided", "不除以 √d_k"), forced))
+    ]
+    result.show(
+        say("Your model: entropy of its attention (nats)", "你的模型：注意力的熵（nat）"),
+        bars(kinds, entropies),
+    )
+    result.number(say("your model translates", "你的模型的译文"), found.translation)
+    result.number(say("without the division", "不除以 √d_k"), trace(other, text).translation)
+    result.number(
+        say("log-probability of its own translation", "原译文的对数概率"),
+        f"{found.log_prob:.2f} → {forced.log_prob:.2f}",
+    )
 
 
 def _measure(d_k: int, n: int) -> dict[str, torch.Tensor]:
@@ -241,8 +278,10 @@ WHY_SQRT = Lab(
     (
         Parameter("d_k", 64, Text("width of a head, d_k", "每个头的维度 d_k"), 1, 512, 1),
         Parameter("n", 32, Text("words to choose from", "可选的词数"), 2, 128, 1),
+        TEXT,
     ),
     seconds=0.5,
+    takes_model=True,
 )
 
 # --- 7 ------------------------------------------------------------------------------------------------------------------
@@ -275,7 +314,9 @@ def many_heads(say: Say, n_heads: str, off: int) -> Result:
         output, contributions = attention(x, x, x)[0], head_contributions(attention, x)
         bias = attention.w_o.bias
         without = contributions.sum(0) - contributions[off - 1 if off else 0] + bias
-        attention.w_o.weight.view(MANY_WIDTH, heads, -1)[:, off - 1 if off else 0] = 0  # that head's columns
+        attention.w_o.weight.view(MANY_WIDTH, heads, -1)[:, off - 1 if off else 0] = (
+            0  # that head's rows of the paper's W^O
+        )
         silenced = attention(x, x, x)[0]
 
     sizes = contributions.norm(dim=-1)[:, 0].tolist()  # (H, T)
@@ -318,7 +359,7 @@ def many_heads(say: Say, n_heads: str, off: int) -> Result:
         ", ".join(f"{h}: {count}" for h, count in counts.items()),
     )
     result.small(
-        say("Contribution taken away = the head's columns of W^O set to 0", "去掉贡献 = 把 W^O 中对应的列设为 0"),
+        say("Contribution taken away = the head's rows of W^O set to 0", "去掉贡献 = 把 W^O 中这个头的行设为 0"),
         greatest(without - silenced),
         1e-12,
     )

@@ -9,6 +9,7 @@ from pellucid.inspection.labs.attention import HEAD_BY_HAND, MANY_HEADS, WHY_SQR
 from pellucid.inspection.labs.base import Lab
 from pellucid.inspection.labs.beam import BEAM_SEARCH
 from pellucid.inspection.labs.cross import CROSS_ATTENTION
+from pellucid.inspection.labs.heads import HEAD_ROLES, SWITCH_OFF, WEIGHT_OR_INFLUENCE
 from pellucid.inspection.labs.layers import ADD_AND_NORM, FEED_FORWARD
 from pellucid.inspection.labs.masks import PADDING, TRIANGLE
 from pellucid.inspection.labs.order import ORDER_BLIND, POSITIONS
@@ -26,6 +27,9 @@ LABS: tuple[Lab, ...] = (
     FEED_FORWARD,
     ADD_AND_NORM,
     CROSS_ATTENTION,
+    HEAD_ROLES,
+    SWITCH_OFF,
+    WEIGHT_OR_INFLUENCE,
     BEAM_SEARCH,
     SCHEDULE_AND_SMOOTHING,
     WHY_NOT_RNN,

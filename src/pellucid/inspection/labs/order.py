@@ -91,8 +91,8 @@ def _two_sentences(sentences: list[list[str]], memory: Tensor) -> Picture:
                 low=-2.5,
                 high=2.5,
                 cell=(column, high / memory.size(-1)),
+                scale=False,
             )
-            strip.parts = [part for part in strip.parts if "<path" in part]
             picture.place(strip, x, top - 1)
     for i in range(n):
         for j in range(n):

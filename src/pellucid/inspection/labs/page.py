@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 
 from pellucid.inspection.labs.base import Check, Lab, Result, Text
-from pellucid.inspection.svg import FONT
+from pellucid.inspection.svg import FONT, WIDTH
 
 STYLE = f"""
 :root {{ color-scheme: light dark; --ink: #1b1b1b; --paper: #ffffff; --faint: #5c5c5c; --line: #d6d6d6; --panel: #f6f6f4;
@@ -74,7 +75,7 @@ def page(results: Sequence[tuple[Lab, Result]], language: str) -> str:
 
 def _section(lab: Lab, result: Result, language: str) -> str:
     figures = "".join(
-        f'<figure><figcaption>{escape(title)}</figcaption><div class="wide">{svg}</div></figure>\n'
+        f'<figure><figcaption>{escape(title)}</figcaption><div class="wide"{_tab(svg)}>{svg}</div></figure>\n'
         for title, svg in result.pictures
     )
     numbers = "".join(
@@ -94,3 +95,9 @@ def _section(lab: Lab, result: Result, language: str) -> str:
         + f"<h2>{CHECKS.of(language)}</h2>\n<table>\n{checks}</table>\n"
         f'<p class="source">{SOURCE.of(language)}: {escape(lab.source)}</p>\n</section>'
     )
+
+
+def _tab(svg: str) -> str:
+    """What is wider than a telephone scrolls sideways, by keyboard too."""
+    width = re.search(r' width="([\d.]+)"', svg)
+    return ' tabindex="0"' if width and float(width[1]) > WIDTH + 20 else ""
