@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pellucid.cli.progress import Countdown
+from pellucid.data.store import PairStore
+from pellucid.inspection.forcing import ForcedPair
+from pellucid.inspection.heads import source_ranks
 from pellucid.training.run import train
+from pellucid.translator import Translator
 from test_cli import run
 from training.conftest import tiny, write_reversals
 
@@ -19,7 +26,7 @@ from training.conftest import tiny, write_reversals
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has begun to learn to reverse words, with its run; and pairs of files."""
     folder = tmp_path_factory.mktemp("heads")
-    config = tiny(batch_tokens=600, warmup_steps=30, peak_rate=0.005, max_updates=60, validate_bleu=False)
+    config = tiny(batch_tokens=600, warmup_steps=10, peak_rate=0.005, max_updates=20, validate_bleu=False)
     train([str(write_reversals(folder / "pairs.tsv", 200))], out=folder / "model", config=config)
     lines = [line.split("\t") for line in (folder / "pairs.tsv").read_text().splitlines()[:12]]
     (folder / "src.txt").write_text("".join(f"{source}\n" for source, _ in lines))
@@ -42,6 +49,18 @@ def test_heads_of_the_runs_own_validation_pairs(folder):
     ]  # fmt: skip
     assert len(re.findall(r"I \d\.\d\d  Δ[+-]\d\.\d{3}", done.out)) == 6
     assert "Weights are not explanations" in done.out
+
+
+def test_what_is_rare_is_counted_in_the_training_pairs(folder):
+    """Not in the pairs that are measured, as long as the run's own are there."""
+    translator = Translator.load(folder / "model", device="cpu", threads=1)
+    one = [ForcedPair.of(translator, "7 7 7 7", "1")]
+    store = PairStore.open(folder / "model" / "training" / "store")
+    counts = Counter(i for n in range(len(store)) for i in store.source(n).tolist())
+    ranks = source_ranks(translator, one)
+    assert [counts[i] for i in np.argsort(ranks)] == sorted((counts[i] for i in range(len(ranks))), reverse=True)
+    bare = Translator(dataclasses.replace(translator.loaded, directory=None))
+    assert source_ranks(bare, one)[one[0].source[0]] == 0 < ranks[one[0].source[0]]
 
 
 def test_heads_of_given_pairs_as_json_and_as_a_page(folder):

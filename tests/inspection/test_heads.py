@@ -308,8 +308,10 @@ def test_whoever_is_told_can_end_it(translator):
 
 
 def test_no_pairs_are_no_table(translator):
-    with pytest.raises(DataError, match="a pair at least"):
-        measure_heads(translator, [])
+    for pairs in ([], [("a", " "), ("", "w")]):
+        with pytest.raises(DataError, match="a pair at least"):
+            measure_heads(translator, pairs)
+    assert measure_heads(translator, [*PAIRS[:2], ("", "w")]).pairs == 2
 
 
 def test_ranks_are_counted_in_the_pairs_where_there_is_no_training_data(translator):

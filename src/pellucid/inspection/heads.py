@@ -8,7 +8,8 @@ backwards for the importance of all heads at once, and one for every head with t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -115,11 +116,13 @@ def measure_heads(
     """All measures of all heads, over `pairs` of sources and translations: some hundred are enough.
 
     Args:
+        pairs: those with an empty side are left out.
         off: what takes the place of a head that is switched off: zeros, or its mean output over `pairs`.
 
     Raises:
         DataError: no pair at all, or a sentence longer than the positions that the model has learnt.
     """
+    pairs = [pair for pair in pairs if all(text.strip() for text in pair)]
     if not pairs:
         raise DataError("there must be a pair at least to measure heads with, but there is none")
     forced = [ForcedPair.of(translator, *pair) for pair in pairs]
@@ -178,17 +181,15 @@ def source_ranks(translator: Translator, pairs: Sequence[ForcedPair]) -> Array:
 
     Counted in the training pairs where the model's folder still has them, else in `pairs` alone.
     """
-    counts = np.zeros(len(translator.source_tokenizer), np.int64)
     directory = translator.loaded.directory
-    folder = None if directory is None else directory / "training" / "store"
-    if folder is not None and folder.is_dir():
-        store = PairStore.open(folder)
-        for i in range(min(len(store), COUNTED_PAIRS)):
-            np.add.at(counts, store.source(i), 1)
-        store.release()
-    else:
-        for pair in pairs:
-            np.add.at(counts, list(pair.source), 1)
+    rows: Iterable[Sequence[int] | Array] = [pair.source for pair in pairs]
+    if directory is not None:
+        with suppress(DataError):  # none, or none that is whole
+            store = PairStore.open(directory / "training" / "store")
+            rows = (store.source(i) for i in range(min(len(store), COUNTED_PAIRS)))
+    counts = np.zeros(len(translator.source_tokenizer), np.int64)
+    for row in rows:
+        np.add.at(counts, np.asarray(row, np.int64), 1)
     ranks = np.empty(len(counts), np.int64)
     ranks[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
     return ranks
