@@ -59,7 +59,7 @@ def forced(translator: Translator) -> list[ForcedPair]:
 
 
 def side(text: str, *, end: bool = False, start: bool = False) -> Side:
-    tokens = [Token("▁" + word, i, "piece") for i, word in enumerate(text.split(), 10)]
+    tokens = [Token("▁" + word, 10 + sum(map(ord, word)), "piece") for word in text.split()]
     before, after = [Token("<s>", 99, "control")] * start, [Token("</s>", 0, "control")] * end
     return Side.of([*before, *tokens, *after])
 
@@ -104,6 +104,7 @@ def test_the_roles_of_a_decoder_see_nothing_later_and_marks_are_no_words():
     found = roles("decoder", Sentence("", inputs, inputs), even(4, 4, causal=True) > 0)
     assert "next" not in found and "rare" not in found
     assert found["previous"].astype(int).tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]
+    assert np.argwhere(found["same_word"]).tolist() == [[3, 1]]  # and not the other way round
     assert found["same"].astype(int).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
 
 
@@ -275,6 +276,8 @@ def test_the_table_has_every_measure_of_every_head(translator):
         assert len(report.examples) == 3 and len(report.similar) == 3
         assert report.head not in dict(report.similar)
     assert seen[-1] == (5 * 14, 5 * 14) and [done for done, _ in seen] == sorted(done for done, _ in seen)
+    _, without = loss_without(translator, forced(translator), [report.head for report in table.heads])
+    assert [report.values["delta_loss"] for report in table.heads] == [loss - table.loss for loss in without]
     losses = sentence_losses(translator, {})
     assert table.loss == pytest.approx(float(losses.sum()) / sum(len(pair.target) for pair in forced(translator)))
 

@@ -125,7 +125,7 @@ def align(
             target = tokens_of(translator.target_tokenizer, forced[n].target[:-1])
             columns, rows = cut(source), cut(target)
             aligned.words[kept[n]] = _texts(source, columns), _texts(target, rows)
-            weights = maps["cross"][..., :-1]  # (L, H + 1, T, S - 1): no end mark
+            weights = maps["cross"]  # (L, H + 1, T, S); the end mark, in the last column, belongs to no word
             shown = {"predicts": merge(weights[..., :-1, :], rows, columns),
                      "input": merge(weights[..., 1:, :], rows, columns)}  # fmt: skip
             for reading in readings:
