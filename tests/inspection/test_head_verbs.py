@@ -114,6 +114,13 @@ def test_lines_without_text_stay_lines(folder, tmp_path):
     assert [line.split("\t")[1:] for line in done.lines] == [["1 2", "2 1"], ["", ""], ["", ""]]
 
 
+def test_the_window_changes_nothing(folder, monkeypatch):
+    gold = ["--gold", folder / "gold.wa", "--words"]
+    whole = run(*both(folder), *gold)
+    monkeypatch.setattr("pellucid.cli.align.WINDOW", 5)
+    assert run(*both(folder), *gold) == whole
+
+
 def test_the_best_reading_on_gold_links_is_the_best_of_all(folder):
     """Every reading by name, one run each; the one that `best` takes must not be beaten."""
     gold = ["--gold", folder / "gold.wa"]

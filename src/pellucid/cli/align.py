@@ -12,10 +12,13 @@ from pellucid.cli.common import examples, input_lines, machine_options, say, wri
 
 if TYPE_CHECKING:
     from pellucid.inspection.alignment import Convention, Cut, Gold, Reading
+    from pellucid.inspection.measures import Links
     from pellucid.model.transformer import Transformer
     from pellucid.translator import Translator
 
 FEW_PAIRS = 100
+WINDOW = 1024
+"""Pairs that are read together; then their links are written."""
 HEAD = re.compile(r"best|average|cross\.[1-9]\d*(\.[1-9]\d*)?")
 
 
@@ -101,11 +104,14 @@ def command(
     else:
         reading = _named(translator.model, head, conventions[-1], norms)
     say(f"reads {reading}")
-    found = align(translator, pairs, [reading], cut=cut)
-    for each, sides in zip(found.links[reading], found.words, strict=True):
-        write_line("\t".join([pharaoh(each), *(" ".join(side) for side in sides if words)]))
+    every: list[Links] = []
+    for first in range(0, len(pairs), WINDOW):
+        found = align(translator, pairs[first : first + WINDOW], [reading], cut=cut)
+        for each, sides in zip(found.links[reading], found.words, strict=True):
+            write_line("\t".join([pharaoh(each), *(" ".join(side) for side in sides if words)]))
+        every += found.links[reading]
     if links is not None:
-        rate = alignment_error_rate(found.links[reading], links.sure, links.possible)
+        rate = alignment_error_rate(every, links.sure, links.possible)
         say(
             f"alignment error rate {100 * rate:.1f} % over {len(pairs):,} pairs"
             + " (chosen on them)" * (head == "best")
