@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -85,6 +86,14 @@ def test_a_lab_is_a_function_of_its_parameters_and_leaves_no_trace(name):
     assert torch.equal(torch.get_rng_state(), before)
     torch.manual_seed(8)
     assert BY_NAME[name].run() == first
+
+
+def test_labs_that_run_at_once_do_not_disturb_each_other():
+    """Two readers of one page: without a lock each would see the other's closed gates and random numbers."""
+    names = ["switch-off", "weight-or-influence", "cross-attention", "switch-off"]
+    alone = [BY_NAME[name].run() for name in names]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda name: BY_NAME[name].run(), names)) == alone
 
 
 # --- planted faults -----------------------------------------------------------------------------------------------------

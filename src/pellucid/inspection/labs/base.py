@@ -7,6 +7,7 @@ does, the lab proves nothing. Whatever a person reads is in English and in Simpl
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from pellucid.inspection.svg import Picture, readable
 from pellucid.translator import Translator
 
 LANGUAGES = ("en", "zh")
+ALONE = threading.Lock()
+"""One experiment at a time: they share torch's random numbers and the trained toy, on which gates are closed."""
 Value = int | float | str
 
 
@@ -183,7 +186,7 @@ class Lab:
         values: dict[str, Any] = self.read(given or {})
         if self.takes_model:
             values["model"] = model
-        with torch.random.fork_rng(devices=[]):
+        with ALONE, torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return self.experiment(Say(language), **values)
 
