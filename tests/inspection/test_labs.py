@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -71,6 +72,10 @@ def test_claims_hold_for_the_trained_toys():
     result = BY_NAME["order-blind"].run({"train": "yes"})
     assert wrong(result) == []
     assert len(result.checks) == len(BY_NAME["order-blind"].run().checks) + 3
+    told = dict(result.numbers)
+    assert told["trained toy, with positions"] == "狗咬猫 → 猫被狗咬; 猫咬狗 → 狗被猫咬"
+    first, second = (pair.split(" → ") for pair in told["trained toy, without positions"].split("; "))
+    assert first[0] != second[0] and first[1] == second[1]
 
 
 def test_no_lab_is_forgotten():
@@ -303,7 +308,7 @@ def test_hints_say_what_was_meant():
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_json_is_as_the_page_expects_it(lab: Lab, language):
     described = lab.describe(language)
-    assert {"name", "number", "title", "question", "parameters", "seconds", "needs"} == set(described)
+    assert {"name", "number", "title", "question", "parameters", "seconds", "needs", "takesModel"} == set(described)
     for parameter in described["parameters"]:
         assert {"name", "kind", "default", "label"} <= set(parameter)
         assert parameter["kind"] in ("int", "float", "choice", "text")
@@ -336,6 +341,10 @@ def test_the_page_needs_nothing_else():
     html = page([(lab, lab.run())], "en")
     assert "<script" not in html and "http-equiv" not in html
     assert not [url for url in ("src=", "href=", "url(", "@import") if url in html]
+    several = page([(lab, lab.run()), (LABS[0], LABS[0].run())], "en")
+    links = re.findall('href="([^"]*)"', several)
+    assert links == ["#beam-search", "#head-by-hand"]
+    assert all(f'id="{link[1:]}"' in several for link in links)
     assert "prefers-color-scheme: dark" in html
     assert html.count("<figure>") == len(lab.run().pictures)
 

@@ -69,6 +69,8 @@ def command(
         _table(results, language)
     else:
         _show(*results[0], language)
+        if html is None:
+            say(f"its pictures: pellucid lab {name} --html FILE")
     if any(not check.as_it_should_be for _, result in results for check in result.checks):
         raise click.exceptions.Exit(1)
 

@@ -115,7 +115,7 @@ def readable(number: float, digits: int = 2) -> str:
 
 def text_width(text: str, size: float = SIZE) -> float:
     """About how wide `text` will be. Wide characters take their whole square, others a little more than half."""
-    ems = (0.0 if unicodedata.combining(c) else 1.0 if unicodedata.east_asian_width(c) in "WF" else 0.58 for c in text)
+    ems = (0.0 if unicodedata.combining(c) else 1.0 if unicodedata.east_asian_width(c) in "WF" else 0.62 for c in text)
     return size * sum(ems)
 
 
@@ -385,7 +385,10 @@ def legend(picture: Picture, names: Sequence[str]) -> None:
 def bars(
     names: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], *, digits: int = 2, low: float = 0.0
 ) -> Picture:
-    """Lying bars, one group a name, one bar in it a series; the number stands behind its bar. They start at `low`."""
+    """Lying bars, one group a name, one bar in it a series; the number stands behind its bar.
+
+    They start at `low`; a number below it has no bar.
+    """
     left = 8 + max(text_width(name) for name in names)
     values = [value for _, line in series for value in line]
     highest = max([*values, low + 1e-12])

@@ -253,7 +253,7 @@ def _unscaled(result: Result, say: Say, model: Translator, text: str) -> None:
     result.number(say("without the division", "不除以 √d_k"), trace(other, text).translation)
     result.number(
         say("log-probability of its own translation", "原译文的对数概率"),
-        f"{found.log_prob:.2f} → {forced.log_prob:.2f}",
+        f"{readable(found.log_prob)} → {readable(forced.log_prob)}",
     )
 
 

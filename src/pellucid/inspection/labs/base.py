@@ -212,6 +212,7 @@ class Lab:
             "parameters": [parameter.to_json(language) for parameter in self.parameters],
             "seconds": self.seconds,
             "needs": None,
+            "takesModel": self.takes_model,
         }
 
     def to_json(self, result: Result, language: str) -> dict[str, Any]:

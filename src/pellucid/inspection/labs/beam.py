@@ -13,7 +13,7 @@ from torch import Tensor
 from pellucid.config import SearchConfig
 from pellucid.inspection.labs.base import Lab, Parameter, Result, Say, Text
 from pellucid.inspection.labs.trained import TEXT, sample
-from pellucid.inspection.svg import CATEGORIES, INK, Picture, text_width
+from pellucid.inspection.svg import CATEGORIES, INK, Picture, fixed, readable, text_width
 from pellucid.inspection.trace import trace
 from pellucid.search import Candidate, Hypothesis, Vocabulary, beam_search, greedy_search, length_penalty
 from pellucid.translator import Translator
@@ -100,7 +100,7 @@ def beam(say: Say, beam_size: int, alpha: float, text: str, model: Translator | 
         (say(f"beam {beam_size}", f"束宽 {beam_size}"), best.tokens, best.score),
         (say("best of all 40 sentences", "全部 40 句中最好的"), brute[0][1], brute[0][0]),
     ):
-        result.number(name, f"{spoken(tokens)}   {score:.3f}")
+        result.number(name, f"{spoken(tokens)}  ({readable(score, 3)})")
 
     one, _ = search(SearchConfig(beam_size=1, length_penalty=alpha))
     result.check(
@@ -197,7 +197,7 @@ def lattice(found: Sequence[Sequence[Box]], say: Say) -> Picture:
                 )
             pale = 0.7 if box.state == "pruned" else None
             picture.text(lefts[t] + widths[t] / 2, y + 15, box.text, "middle", fill_opacity=pale)
-            total = f"{box.total:.2f}".replace("-", "−")
+            total = fixed(box.total, 2)
             picture.text(lefts[t] + widths[t] / 2, y + 28, total, "middle", font_size=10, fill_opacity=pale)
     note = say("dashed: dropped · double: finished · orange: chosen", "虚线：淘汰 · 双框：已结束 · 橙色：选中")
     picture.text(0, picture.height - 4, note, font_size=11)

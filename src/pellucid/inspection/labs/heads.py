@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pellucid.inspection.gates import gated, gates_without, without
 from pellucid.inspection.labs.base import Lab, Parameter, Result, Say, Text, exponent, greatest
-from pellucid.inspection.labs.toy import LETTERS, Toy, toy
+from pellucid.inspection.labs.toy import LETTERS, Toy, spoken, toy
 from pellucid.inspection.labs.trained import TEXT, sample
 from pellucid.inspection.measures import (
     Array,
@@ -192,19 +192,19 @@ def switch_off(say: Say, head: str, text: str, model: Translator | None) -> Resu
     names = [str(one) for one in heads]
     result.show(
         say("A trained toy: loss gained with one head off (nats)", "训练好的小模型：关掉一个头后损失的增加（nat）"),
-        bars(names, [("", [max(0.0, lost[one]) for one in heads])], digits=3),
+        bars(names, [("", [lost[one] for one in heads])], digits=3),
     )
     result.show(
         say("Importance by the gate's gradient", "用门的梯度估计的重要性"),
         bars(names, [("", [importance[one] for one in heads])], digits=5),
     )
     with without(small.model, [off]):
-        right, written = small.accuracy(), _written(small)
+        right, written = small.accuracy(), small.translate()[0]
     result.number(say("all heads: unseen sentences right", "全部的头：没见过的句子正确率"), f"{small.accuracy():.0%}")
     result.number(say(f"without {off}", f"关掉 {off}"), f"{right:.0%}")
-    source = "".join(LETTERS[i] for i in small.src[0].tolist()[:-1])
+    whole_text, part = spoken(small.translate()[0]), spoken(written)
     result.number(
-        source, say(f"{_written(small)}; without {off}: {written}", f"{_written(small)}；关掉 {off}：{written}")
+        spoken(small.src[0]), say(f"{whole_text}; without {off}: {part}", f"{whole_text}；关掉 {off}：{part}")
     )
     result.number(
         say("rank correlation of estimate and loss (Spearman)", "估计与实测的秩相关（Spearman）"),
@@ -305,15 +305,6 @@ def _slopes(model: Transformer, pairs: Toy, head: Head) -> tuple[float, float]:
     return float(gradient), (turned(1e-5)[0] - turned(-1e-5)[0]) / 2e-5
 
 
-def _written(pairs: Toy) -> str:
-    """The first unseen sentence, by greedy search."""
-    written = pairs.tgt[:1, :1]
-    with torch.no_grad():
-        for _ in range(pairs.tgt.size(1) - 2):
-            written = torch.cat([written, pairs.model(pairs.src[:1], written)[:, -1:].argmax(-1)], 1)
-    return "".join(LETTERS[i] for i in written[0, 1:].tolist())
-
-
 def _off_in(result: Result, say: Say, model: Translator, text: str, wanted: Head | None) -> None:
     """A sentence of the reader's own model: what each head is worth, and the translation without one."""
     found = trace(model, text)
@@ -324,7 +315,7 @@ def _off_in(result: Result, say: Say, model: Translator, text: str, wanted: Head
     dearest = sorted(lost, key=lambda head: -lost[head])[:12]
     result.show(
         say(f"Your model, “{found.text}”: log-probability lost with one head off (12 dearest)", f"你的模型，“{found.text}”：关掉一个头后损失的对数概率（前 12 个）"),
-        bars([str(head) for head in dearest], [("", [max(0.0, lost[head]) for head in dearest])]),
+        bars([str(head) for head in dearest], [("", [lost[head] for head in dearest])]),
     )  # fmt: skip
     off = wanted or dearest[0]
     result.number(say("your model translates", "你的模型的译文"), found.translation)
@@ -346,7 +337,7 @@ SWITCH_OFF = Lab(
         ),
         TEXT,
     ),
-    seconds=2.5,
+    seconds=1.0,
     takes_model=True,
 )
 
@@ -495,6 +486,6 @@ WEIGHT_OR_INFLUENCE = Lab(
     "Kobayashi et al. 2020, arXiv 2004.10102; Abnar and Zuidema 2020, arXiv 2005.00928 (blank-out)",
     weight_or_influence,
     (TEXT,),
-    seconds=2.0,
+    seconds=1.0,
     takes_model=True,
 )

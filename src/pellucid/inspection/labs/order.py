@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from pellucid.inspection.labs.base import Lab, Parameter, Result, Say, Text, exponent, greatest
-from pellucid.inspection.labs.toy import toy
+from pellucid.inspection.labs.toy import spoken, toy
 from pellucid.inspection.svg import CATEGORIES, INK, Picture, heat_map, line_chart, readable, text_width
 from pellucid.model.positional_encoding import sinusoids
 from pellucid.model.transformer import Transformer
@@ -104,7 +104,14 @@ def _two_sentences(sentences: list[list[str]], memory: Tensor) -> Picture:
 
 def _trained(result: Result, say: Say) -> None:
     """The toy "X 咬 Y" -> "Y 被 X 咬", trained without positions and with, on pairs that it has not seen."""
-    accuracy = {name: toy(positions=name == "on").accuracy() for name in ("off", "on")}
+    toys = {name: toy(positions=name == "on") for name in ("off", "on")}
+    accuracy = {name: trained.accuracy() for name, trained in toys.items()}
+    for name, label in (("off", say("without positions", "没有位置编码")), ("on", say("with positions", "有位置编码"))):
+        src, written = toys[name].src, toys[name].translate()
+        turned = src[0, [2, 1, 0, 3]]
+        other = int((src == turned).all(1).nonzero())  # its pair was held out with it
+        said = "; ".join(f"{spoken(src[i])} → {spoken(written[i])}" for i in (0, other))
+        result.number(say(f"trained toy, {label}", f"训练后的小模型，{label}"), said)
     claim = say(
         "Trained with positions, it gets over 90 % of unseen sentences right",
         "带位置编码训练后，没见过的句子 90% 以上正确",

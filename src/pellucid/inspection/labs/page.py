@@ -22,6 +22,9 @@ main {{ max-width: 1180px; margin: 0 auto; }}
 h1 {{ font-size: 1.6rem; line-height: 1.25; margin: 0 0 .2em; }}
 h2 {{ font-size: 1rem; margin: 1.6em 0 .5em; }}
 section + section {{ border-top: 1px solid var(--line); margin-top: 3em; padding-top: 2em; }}
+nav ol {{ columns: 16em; padding-left: 1.6em; margin: 0 0 2.5em; }}
+nav li {{ break-inside: avoid; padding: 3px 0; }}
+a {{ color: inherit; }}
 .question {{ font-size: 1.1rem; color: var(--faint); margin: 0 0 .8em; }}
 .idea {{ max-width: 46em; margin: 0; }}
 .pictures {{ display: flex; flex-wrap: wrap; gap: 28px 36px; margin-top: 12px; align-items: flex-start; }}
@@ -66,6 +69,9 @@ def page(results: Sequence[tuple[Lab, Result]], language: str) -> str:
     """One HTML page with all of `results`, which must be in `language`."""
     title = results[0][0].title.of(language) if len(results) == 1 else f"pellucid: {LABS.of(language)}"
     sections = "\n".join(_section(lab, result, language) for lab, result in results)
+    if len(results) > 1:
+        links = "".join(f'<li><a href="#{lab.name}">{escape(lab.title.of(language))}</a></li>\n' for lab, _ in results)
+        sections = f"<nav>\n<h1>{escape(title)}</h1>\n<ol>\n{links}</ol>\n</nav>\n{sections}"
     return (
         f'<!doctype html>\n<html lang="{"zh-Hans" if language == "zh" else "en"}">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n'
@@ -88,7 +94,7 @@ def _section(lab: Lab, result: Result, language: str) -> str:
         for check in result.checks
     )
     return (
-        f'<section>\n<h1>{lab.number}. {escape(lab.title.of(language))}</h1>\n<p class="question">'
+        f'<section id="{lab.name}">\n<h1>{lab.number}. {escape(lab.title.of(language))}</h1>\n<p class="question">'
         f'{escape(lab.question.of(language))}</p>\n<p class="idea">{escape(result.idea)}</p>\n'
         f'<div class="pictures">\n{figures}</div>\n'
         + (f"<h2>{NUMBERS.of(language)}</h2>\n<table>\n{numbers}</table>\n" if numbers else "")

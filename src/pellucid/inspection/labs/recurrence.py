@@ -182,5 +182,5 @@ WHY_NOT_RNN = Lab(
     "Vaswani et al. 2017, section 4 and Table 1; Hochreiter and Schmidhuber 1997 (LSTM)",
     why_not_rnn,
     (Parameter("longest", 64, Text("words of the longest sentence", "最长句子的词数"), 16, 256, 8),),
-    seconds=1.0,
+    seconds=0.5,
 )

@@ -30,13 +30,17 @@ class Toy(NamedTuple):
     tgt: Tensor
     """(B, 6): start mark, Y, 被, X, 咬, end mark."""
 
-    def accuracy(self) -> float:
-        """The share of unseen sentences that greedy search translates without a mistake."""
+    @torch.no_grad()
+    def translate(self) -> Tensor:
+        """What greedy search makes of the sources, as `tgt` (B, 6)."""
         written = self.tgt[:, :1]
-        with torch.no_grad():
-            for _ in range(self.tgt.size(1) - 1):
-                written = torch.cat([written, self.model(self.src, written)[:, -1:].argmax(-1)], 1)
-        return float((written == self.tgt).all(1).double().mean())
+        for _ in range(self.tgt.size(1) - 1):
+            written = torch.cat([written, self.model(self.src, written)[:, -1:].argmax(-1)], 1)
+        return written
+
+    def accuracy(self) -> float:
+        """The share of the sources that is translated without a mistake."""
+        return float((self.translate() == self.tgt).all(1).double().mean())
 
 
 @cache
@@ -59,6 +63,11 @@ def toy(*, positions: bool = True) -> Toy:
             loss.backward()
             adam.step()
     return Toy(model.eval().requires_grad_(False), *as_ids([(x, y) for x, y in pairs if (x + y) % 4 == 1]))
+
+
+def spoken(ids: Tensor) -> str:
+    """One sentence of ids (T,) as text, without start and end marks."""
+    return "".join(LETTERS[i] for i in ids.tolist() if i > 1)
 
 
 def as_ids(pairs: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
