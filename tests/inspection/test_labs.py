@@ -216,6 +216,17 @@ def test_the_gradient_of_all_gates_is_that_of_each_sentence_alone():
         assert value == pytest.approx(sum(one[head] for one in alone) / 3, rel=1e-3, abs=1e-9)
 
 
+def test_the_mean_of_a_head_s_outputs_is_its_mean():
+    """The mean of a layer's outputs = the heads' mean outputs through W^O, and the bias."""
+    small = toy()
+    means = heads.mean_outputs(small)["cross"][0]  # (H, K)
+    attention = small.model.decoder.layers[0].cross_attention
+    outputs = []
+    with attention.register_forward_hook(lambda module, given, output: outputs.append(output[0])):
+        small.model(small.src, small.tgt[:, :-1])
+    torch.testing.assert_close(attention.w_o(means.flatten()), outputs[0].mean((0, 1)))
+
+
 def test_what_is_hidden_is_as_if_it_were_not_there():
     """Hiding the last place of a source without positions = a source that is a place shorter."""
     model = toy(positions=False).model

@@ -181,9 +181,11 @@ def heat_map(
     if caption:
         picture.text(0, 12, caption, font_weight="700")
     for j, label in enumerate(columns):
-        _column_label(picture, label, left + (j + 0.5) * wide, top - 5, slanted)
+        if label:
+            _column_label(picture, label, left + (j + 0.5) * wide, top - 5, slanted)
     for i, label in enumerate(rows):
-        picture.text(left - 6, top + (i + 0.5) * tall + 4, label, "end")
+        if label:
+            picture.text(left - 6, top + (i + 0.5) * tall + 4, label, "end")
     # All cells of one colour are one path, neighbours in a row one rectangle: thousands of cells stay small.
     paths: dict[str, list[str]] = {}
     for i, row in enumerate(values):
@@ -368,13 +370,13 @@ def line_chart(
     return chart.picture
 
 
-def legend(picture: Picture, names: Sequence[str]) -> None:
+def legend(picture: Picture, names: Sequence[str], dashes: Sequence[str] = DASHES) -> None:
     """What the colours mean, in lines below the picture."""
     x, y = 0.0, picture.height + 12
     for i, name in enumerate(names):
         if x and x + 28 + text_width(name) > picture.width:
             x, y = 0.0, y + 18
-        stroke, dash = CATEGORIES[i % len(CATEGORIES)], DASHES[i % len(DASHES)] or None
+        stroke, dash = CATEGORIES[i % len(CATEGORIES)], dashes[i % len(dashes)] or None
         picture.line(x, y - 4, x + 22, y - 4, stroke, stroke_width=4, stroke_dasharray=dash)
         picture.text(x + 27, y, name)
         x += 27 + text_width(name) + 16
@@ -405,7 +407,7 @@ def bars(
             picture.text(left + length + 5, y + thick - 4, fixed(line[i], digits), font_size=11)
     picture.line(left, 0, left, picture.height - gap)
     if len(series) > 1:
-        legend(picture, [name for name, _ in series])
+        legend(picture, [name for name, _ in series], dashes=("",))
     return picture
 
 

@@ -78,7 +78,9 @@ def head_by_hand(say: Say, example: str) -> Result:
         heat_map(output, words, caption="A V", low=-2, high=2, cell=wide),
     ]
     result.show(say("What goes in", "输入"), beside(inputs, 345))
-    result.show(say("Step by step: rows ask, columns answer", "逐步计算：行是提问者，列是回答者"), beside(steps, 345))
+    result.show(
+        say("Step by step: rows ask, columns answer", "逐步计算：行是提问者，列是回答者"), beside(steps, 356, 14)
+    )
     for word, key, score, weight in zip(words, keys, scores[1], weights[1], strict=True):
         products = " + ".join(f"{readable(a, digits)}×{readable(b, digits)}" for a, b in zip(queries[1], key, strict=True))  # fmt: skip
         found = f"{products} = {readable(score, digits)};  /2 = {readable(score / 2, max(1, digits))};  {weight:.2f}"

@@ -29,7 +29,7 @@ from pellucid.inspection.measures import (
     share_of_weight,
     spearman,
 )
-from pellucid.inspection.recorder import Head, Kind, attentions, recorded
+from pellucid.inspection.recorder import KINDS, Head, Kind, attentions, recorded
 from pellucid.inspection.svg import bars, beside, heat_map
 from pellucid.inspection.trace import trace
 from pellucid.model.attention import scaled_dot_product_attention
@@ -182,17 +182,27 @@ def switch_off(say: Say, head: str, text: str, model: Translator | None) -> Resu
     wanted = Head.parse(head, chosen_model) if head.strip() else None
     heads = all_heads(small.model)
     whole = loss(small.model, small)
-    lost = {}
+    means = mean_outputs(small)
+    lost, gently = {}, {}
     for one in heads:
         with without(small.model, [one]):
             lost[one] = loss(small.model, small) - whole
+        with gated(small.model, gates_without(small.model, [one]), means):
+            gently[one] = loss(small.model, small) - whole
     importance = gate_gradients(small)
     worst = max(lost, key=lost.__getitem__)
     off = wanted if wanted is not None and model is None else worst
     names = [str(one) for one in heads]
     result.show(
         say("A trained toy: loss gained with one head off (nats)", "训练好的小模型：关掉一个头后损失的增加（nat）"),
-        bars(names, [("", [lost[one] for one in heads])], digits=3),
+        bars(
+            names,
+            [
+                (say("its output 0", "输出设为 0"), [lost[one] for one in heads]),
+                (say("its mean output", "输出设为平均值"), [gently[one] for one in heads]),
+            ],
+            digits=3,
+        ),
     )
     result.show(
         say("Importance by the gate's gradient", "用门的梯度估计的重要性"),
@@ -260,6 +270,13 @@ def all_heads(model: Transformer) -> list[Head]:
         for layer in range(len(layers))
         for h in range(model.config.n_heads)
     ]
+
+
+def mean_outputs(pairs: Toy) -> dict[Kind, Tensor]:
+    """What each head puts out on average, (L, H, K): for a gate that does not leave a hole."""
+    with recorded(pairs.model) as recording:
+        pairs.model(pairs.src, pairs.tgt[:, :-1])
+    return {kind: torch.stack([layer.heads.mean((0, 2)) for layer in recording.of(kind)]) for kind in KINDS}
 
 
 def loss(model: Transformer, pairs: Toy) -> float:

@@ -84,7 +84,9 @@ def _two_sentences(sentences: list[list[str]], memory: Tensor) -> Picture:
         top = 22 + s * 140
         for i, token in enumerate(tokens):
             x = i * (column + gap)
-            picture.text(x + column / 2, top - 6 if s == 0 else top + high + 16, token, "middle", font_size=14)
+            picture.text(
+                x + column / 2, top - 6 if s == 0 else top + high + 16, token, "middle", font_size=14 if n <= 6 else 12
+            )
             strip = heat_map(
                 [[v] for v in memory[s, i].tolist()],
                 digits=None,
@@ -197,6 +199,12 @@ def positions(say: Say, d_model: int, shift: int) -> Result:
             say("distance", "距离"),
             "PE·PE",
         ),
+    )
+    few = 32
+    marks = [str(p) if p % 8 == 0 else "" for p in range(few)]
+    result.show(
+        say("Similarity of every two positions: bands along the diagonal", "任意两个位置的相似度：沿对角线的条带"),
+        heat_map(gram[:few, :few].tolist(), marks, marks, digits=None, cell=(9.5, 7)),
     )
     turn = rotation(shift, d_model)
     rise = next((k for k in range(1, 60) if gram[0, k + 1] > gram[0, k]), None)

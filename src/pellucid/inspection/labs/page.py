@@ -19,10 +19,10 @@ STYLE = f"""
 * {{ box-sizing: border-box; }}
 body {{ margin: 0; padding: 16px; color: var(--ink); background: var(--paper); font: 16px/1.55 {FONT}; }}
 main {{ max-width: 1180px; margin: 0 auto; }}
-h1 {{ font-size: 1.6rem; line-height: 1.25; margin: 0 0 .2em; }}
-h2 {{ font-size: 1rem; margin: 1.6em 0 .5em; }}
+h1, .title {{ font-size: 1.6rem; line-height: 1.25; margin: 0 0 .2em; }}
+.part {{ font-size: 1rem; margin: 1.6em 0 .5em; }}
 section + section {{ border-top: 1px solid var(--line); margin-top: 3em; padding-top: 2em; }}
-nav ol {{ columns: 16em; padding-left: 1.6em; margin: 0 0 2.5em; }}
+nav ol {{ columns: 18em; column-gap: 2em; padding-left: 1.6em; margin: 0 0 2.5em; }}
 nav li {{ break-inside: avoid; padding: 3px 0; }}
 a {{ color: inherit; }}
 .question {{ font-size: 1.1rem; color: var(--faint); margin: 0 0 .8em; }}
@@ -68,7 +68,7 @@ def verdict(check: Check, language: str) -> str:
 def page(results: Sequence[tuple[Lab, Result]], language: str) -> str:
     """One HTML page with all of `results`, which must be in `language`."""
     title = results[0][0].title.of(language) if len(results) == 1 else f"pellucid: {LABS.of(language)}"
-    sections = "\n".join(_section(lab, result, language) for lab, result in results)
+    sections = "\n".join(_section(lab, result, language, 1 if len(results) == 1 else 2) for lab, result in results)
     if len(results) > 1:
         links = "".join(f'<li><a href="#{lab.name}">{escape(lab.title.of(language))}</a></li>\n' for lab, _ in results)
         sections = f"<nav>\n<h1>{escape(title)}</h1>\n<ol>\n{links}</ol>\n</nav>\n{sections}"
@@ -79,7 +79,9 @@ def page(results: Sequence[tuple[Lab, Result]], language: str) -> str:
     )
 
 
-def _section(lab: Lab, result: Result, language: str) -> str:
+def _section(lab: Lab, result: Result, language: str, level: int) -> str:
+    """One lab, under a heading of that level."""
+    title = f'<h{level} class="title">{lab.number}. {escape(lab.title.of(language))}</h{level}>'
     figures = "".join(
         f'<figure><figcaption>{escape(title)}</figcaption><div class="wide"{_tab(svg)}>{svg}</div></figure>\n'
         for title, svg in result.pictures
@@ -94,13 +96,17 @@ def _section(lab: Lab, result: Result, language: str) -> str:
         for check in result.checks
     )
     return (
-        f'<section id="{lab.name}">\n<h1>{lab.number}. {escape(lab.title.of(language))}</h1>\n<p class="question">'
-        f'{escape(lab.question.of(language))}</p>\n<p class="idea">{escape(result.idea)}</p>\n'
+        f'<section id="{lab.name}">\n{title}\n<p class="question">{escape(lab.question.of(language))}</p>\n'
+        f'<p class="idea">{escape(result.idea)}</p>\n'
         f'<div class="pictures">\n{figures}</div>\n'
-        + (f"<h2>{NUMBERS.of(language)}</h2>\n<table>\n{numbers}</table>\n" if numbers else "")
-        + f"<h2>{CHECKS.of(language)}</h2>\n<table>\n{checks}</table>\n"
-        f'<p class="source">{SOURCE.of(language)}: {escape(lab.source)}</p>\n</section>'
+        + (_table(NUMBERS.of(language), numbers, level + 1) if numbers else "")
+        + _table(CHECKS.of(language), checks, level + 1)
+        + f'<p class="source">{SOURCE.of(language)}: {escape(lab.source)}</p>\n</section>'
     )
+
+
+def _table(title: str, rows: str, level: int) -> str:
+    return f'<h{level} class="part">{title}</h{level}>\n<table>\n{rows}</table>\n'
 
 
 def _tab(svg: str) -> str:
