@@ -1,5 +1,6 @@
 import { useEffect } from "preact/hooks";
 import { embedded } from "./api";
+import { Icon } from "./components/Icon";
 import { Trouble } from "./components/Loaded";
 import { lang, setLanguage, t } from "./i18n";
 import { go, hashOf, route, VIEWS, type View } from "./router";
@@ -95,7 +96,7 @@ function Header({ view }: { view: View }) {
           title={t("theme.dark")}
           onClick={() => setTheme(isDark.value ? "light" : "dark")}
         >
-          {isDark.value ? "☾" : "☀"}
+          <Icon name={isDark.value ? "moon" : "sun"} />
         </button>
       </div>
     </header>

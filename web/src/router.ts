@@ -52,8 +52,12 @@ export function note(values: Record<string, string | null>): void {
   if (next.toString() !== query.toString()) write(hashOf(view, rest, next), true);
 }
 
-if (globalThis.window) {
-  const follow = () => (route.value = parseRoute(location.hash));
+/** Calls `then` when the reader changes the address: a link, the back button. */
+export function onAddress(then: (route: Route) => void): void {
+  const follow = () => {
+    route.value = parseRoute(location.hash);
+    then(route.value);
+  };
   addEventListener("hashchange", follow);
   addEventListener("popstate", follow);
 }

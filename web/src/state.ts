@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { api, embedded, KINDS, type Kind, type Model, type Trace, type TranslateRequest } from "./api";
 import type { Convention } from "./axes";
 import { asApiError, type Loadable } from "./load";
-import { note, route } from "./router";
+import { note, onAddress, route, type Route } from "./router";
 
 /** What the large map shows: one head, or a summary of a layer's heads or of all heads. */
 export interface Selection {
@@ -136,7 +136,18 @@ export async function start(): Promise<void> {
 }
 
 
+/** What a changed address says: another head, another sentence. */
+function adopt({ view, query }: Route): void {
+  if (view !== "translate") return;
+  if (query.has("kind")) select(selectionFrom(query));
+  const sentence = query.get("text");
+  if (embedded || !sentence || sentence === traceValue.peek()?.text) return;
+  text.value = sentence;
+  void translate();
+}
+
 if (globalThis.window) {
+  onAddress(adopt);
   effect(() => {
     const { kind, layer, head } = selection.value;
     if (route.value.view !== "translate") return;

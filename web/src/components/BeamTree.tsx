@@ -1,14 +1,16 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Beam } from "../api";
+import type { Beam, Candidate } from "../api";
 import { isBest, layout, pathTo, type Placed } from "../beam";
 import { svgText } from "../export";
 import { number, t } from "../i18n";
 import { palette } from "../theme";
 import { ExportBar } from "./ExportBar";
 import { Check } from "./Field";
+import { Icon } from "./Icon";
 import { textWidth } from "./text";
 
 const [ROW, GAP, BOX, PAD] = [34, 42, 24, 26];
+const score = (candidate: Candidate) => candidate.score.toFixed(2).replace("-", "−");
 const keyOf = ({ step, index }: { step: number; index: number }) => `${step}.${index}`;
 
 /** The search as a tree: columns are steps, the best candidate on top. Kept: solid box. Pruned: dashed. Finished: double. */
@@ -36,7 +38,7 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
     if (shown < last) svg.current?.querySelector(`[data-step="${shown}"]`)?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [shown]);
 
-  const widthOf = (label: string) => Math.max(64, textWidth(label, 13) + 50);
+  const widthOf = (label: string) => Math.max(64, textWidth(label, 13) * 1.08 + 54);
   const nodes = layout(beam, widthOf, ROW, GAP);
   const visible = nodes.filter(
     ({ step, index, candidate }) => step <= shown && (pruned || candidate.state !== "pruned" || isBest(beam, step, index)),
@@ -89,16 +91,16 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
       <div class="row">
         <div class="buttons" role="group" aria-label={t("beam.steps")}>
           <button type="button" onClick={() => setShown(0)} aria-label={t("beam.first")} title={t("beam.first")}>
-            ⏮
+            <Icon name="first" />
           </button>
           <button type="button" disabled={shown === 0} onClick={() => setShown(shown - 1)} aria-label={t("beam.back")} title={t("beam.back")}>
-            ◀
+            <Icon name="back" />
           </button>
           <button type="button" onClick={play} aria-pressed={playing}>
             {playing ? t("beam.pause") : t("beam.play")}
           </button>
           <button type="button" disabled={shown === last} onClick={() => setShown(shown + 1)} aria-label={t("beam.next")} title={t("beam.next")}>
-            ▶
+            <Icon name="next" />
           </button>
         </div>
         <label class="field slider">
@@ -124,7 +126,7 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
         <span class="key kept">{t("beam.kept")}</span> <span class="key pruned">{t("beam.pruned")}</span>{" "}
         <span class="key finished">{t("beam.finished")}</span> <span class="key chosen">{t("beam.chosen")}</span>
       </p>
-      <div class="picture">
+      <div class="picture" role="region" aria-label={t("beam.tree")} tabIndex={0}>
         <svg ref={svg} viewBox={`-8 ${-PAD} ${width} ${height}`} style={{ width: `${width}px` }} role="group" aria-label={t("beam.title")}>
           {beam.steps.map((_, step) => {
             const node = byKey.get(`${step}.0`)!;
@@ -161,7 +163,7 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
                 data-node={keyOf(node)}
                 role="button"
                 tabIndex={keyOf(node) === stop ? 0 : -1}
-                aria-label={describe(node)}
+                aria-label={`${candidate.token.text} ${score(candidate)} – ${describe(node)}`}
                 class="node"
                 transform={`translate(${x} ${y})`}
                 onFocus={() => setActive(node)}
@@ -185,8 +187,9 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
                 <text x="9" y="16.5" font-size="13" font-weight={chosen ? "700" : "400"} fill={faint ? muted : ink}>
                   {candidate.token.text}
                 </text>
+                {" "}
                 <text x={node.width - 8} y="16" font-size="10" text-anchor="end" fill={muted}>
-                  {candidate.score.toFixed(2).replace("-", "−")}
+                  {score(candidate)}
                 </text>
               </g>
             );

@@ -31,7 +31,9 @@ export function Curves(props: { title: string; fileName: string; series: Series[
   const xs = [...new Set(all.map(([x]) => x))].sort((a, b) => a - b);
   const [lowX, highX] = [xs[0] ?? 0, xs.at(-1) ?? 1];
   const ys = all.map(([, y]) => y);
-  const [lowY, highY] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
+  const [least, greatest] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
+  const margin = (greatest - least) * 0.04;
+  const [lowY, highY] = [least - margin, greatest + margin];
   const across = (x: number) => LEFT + ((x - lowX) / (highX - lowX || 1)) * (WIDTH - LEFT - RIGHT);
   const up = (y: number) => HEIGHT - BOTTOM - ((y - lowY) / (highY - lowY || 1)) * (HEIGHT - TOP - BOTTOM);
   const { cursor, handlers } = useCursor(1, Math.max(1, xs.length), {
@@ -68,7 +70,7 @@ export function Curves(props: { title: string; fileName: string; series: Series[
             <g key={`y${y}`}>
               <line x1={LEFT} x2={WIDTH - RIGHT} y1={up(y)} y2={up(y)} stroke={line} />
               <text x={LEFT - 6} y={up(y) + 4} text-anchor="end" fill={muted}>
-                {Math.abs(y) < 0.001 && y !== 0 ? y.toExponential(1) : y}
+                {y}
               </text>
             </g>
           ))}

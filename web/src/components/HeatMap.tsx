@@ -102,7 +102,7 @@ export function HeatMap(props: Props) {
         </button>
         <ExportBar name={props.fileName} what={props.title} svg={() => svgText(svg.current!, palette.value.paper)} table={table} />
       </figcaption>
-      <div class="picture">
+      <div class="picture" role="group" aria-label={props.title} tabIndex={0}>
         <svg
           ref={svg}
           aria-hidden="true"

@@ -1,5 +1,6 @@
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Kind, Maps } from "../api";
+import { bitmap, colourTable } from "../bitmap";
 import { shade } from "../colour";
 import { decodeBytes } from "../decode";
 import { mapsSvg } from "../export";
@@ -8,13 +9,12 @@ import { fromBytes, thumbnail } from "../matrix";
 import { headName } from "../state";
 import { palette } from "../theme";
 import { ExportBar } from "./ExportBar";
-import { paint, pixels } from "./paint";
+import { Icon } from "./Icon";
 import { roving } from "./roving";
 
-function Thumbnail(props: { values: Uint8Array; columns: number; colours: Uint32Array }) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  useLayoutEffect(() => paint(canvas.current!, props.values, props.columns, props.colours), [props.values, props.colours]);
-  return <canvas ref={canvas} aria-hidden="true" />;
+function Thumbnail(props: { values: Uint8Array; columns: number; colours: Uint8Array }) {
+  const { values, columns, colours } = props;
+  return <img alt="" decoding="sync" src={useMemo(() => bitmap(values, columns, colours), [values, columns, colours])} />;
 }
 
 /** Every head of one attention: a row a layer, a column a head. Click or Enter opens one; the eye switches it off. */
@@ -31,11 +31,15 @@ export function Thumbnails(props: {
 }) {
   const { kind, maps, log, off } = props;
   const bytes = useMemo(() => decodeBytes(maps.weights), [maps.weights]);
+  const range = (count: number) => Array.from({ length: count }, (_, i) => i);
+  const pictures = useMemo(
+    () => range(maps.layers).map((layer) => range(maps.heads).map((head) => thumbnail(maps, bytes, layer, head))),
+    [bytes],
+  );
   const colours = useMemo(() => {
     const table = palette.value.sequential;
-    return pixels(table.map((_, byte) => table[Math.round(shade(byte / 255, log) * 255)]));
+    return colourTable(table.map((_, byte) => table[Math.round(shade(byte / 255, log) * 255)]));
   }, [palette.value, log]);
-  const range = (count: number) => Array.from({ length: count }, (_, i) => i);
   const title = t(`kind.${kind}`);
   const toggles = roving(1);
   return (
@@ -85,7 +89,7 @@ export function Thumbnails(props: {
                       onClick={() => props.onOpen(layer, head)}
                       onKeyDown={(event) => event.key === "o" && props.canToggle && props.onToggle(headName(kind, layer, head))}
                     >
-                      <Thumbnail values={thumbnail(maps, bytes, layer, head)} columns={maps.columns} colours={colours} />
+                      <Thumbnail values={pictures[layer][head]} columns={maps.columns} colours={colours} />
                       {isOff && <span class="off-mark">{t("head.offMark")}</span>}
                     </button>
                     {props.canToggle && (
@@ -98,7 +102,7 @@ export function Thumbnails(props: {
                         title={t("head.switchOff")}
                         onClick={() => props.onToggle(headName(kind, layer, head))}
                       >
-                        ⏻
+                        <Icon name="power" />
                       </button>
                     )}
                   </div>
@@ -107,7 +111,8 @@ export function Thumbnails(props: {
             </div>
           ))}
         </div>
-        {props.canToggle && (<div class="layer-toggles" role="group" aria-label={t("layer.toggles", { kind: title })} {...toggles}>
+        {props.canToggle && (
+        <div class="layer-toggles" role="group" aria-label={t("layer.toggles", { kind: title })} {...toggles}>
           {range(maps.layers).map((layer) => {
             const all = range(maps.heads).every((head) => off.has(headName(kind, layer, head)));
             return (
@@ -121,11 +126,12 @@ export function Thumbnails(props: {
                 title={t("layer.off", { layer: layer + 1 })}
                 onClick={() => props.onToggleLayer(layer)}
               >
-                ⏻
+                <Icon name="power" />
               </button>
             );
           })}
-        </div>)}
+        </div>
+        )}
       </div>
     </figure>
   );

@@ -105,8 +105,10 @@ function Table({ table }: { table: HeadTable }) {
         ))}
       </div>
       {chosen && <Chosen head={chosen} />}
-      <section aria-labelledby="list-title">
-        <h3 id="list-title">{t("heads.list")}</h3>
+      <section>
+        <h2 class="sub" id="list-title">
+          {t("heads.list")}
+        </h2>
         <ExportBar
           name="heads"
           what={t("heads.list")}
@@ -184,7 +186,7 @@ function Grid(props: { heads: HeadRow[]; measure: string; title: string; chosen:
                     <button
                       type="button"
                       aria-pressed={head === props.chosen}
-                      aria-label={`${headLabel(head)}: ${value == null ? "–" : number(value)}`}
+                      aria-label={`${value == null ? "–" : number(value, 2)} – ${headLabel(head)}`}
                       title={headLabel(head)}
                       style={colour ? { background: css(colour), color: inkOn(colour) } : {}}
                       onClick={() => props.onChoose(head)}
@@ -204,11 +206,11 @@ function Grid(props: { heads: HeadRow[]; measure: string; title: string; chosen:
 function Chosen({ head }: { head: HeadRow }) {
   return (
     <section class="chosen-head" aria-live="polite">
-      <h3>{headLabel(head)}</h3>
+      <h2 class="sub">{headLabel(head)}</h2>
       <p>{leans(head)}</p>
       {head.examples.length > 0 && (
         <>
-          <h4>{t("heads.examples")}</h4>
+          <h3>{t("heads.examples")}</h3>
           <ul class="examples-list">
             {head.examples.map((example, i) => (
               <li key={i}>

@@ -249,9 +249,9 @@ function Step(props: {
   const vectors = Object.entries(props.vectors);
   return (
     <li id={`step-${props.name}`} class={props.open ? "step current" : "step"} aria-current={props.open ? "step" : undefined}>
-      <h3>
+      <h2 class="sub">
         <span class="order">{props.order}</span> {t(`part.${props.name}`)}
-      </h3>
+      </h2>
       <p class="equation">{props.equation}</p>
       <p class="hint">{t(`part.${props.name}.explain`)}</p>
       {props.children}
@@ -273,7 +273,7 @@ function Step(props: {
 function Scores({ flow, keys, root }: { flow: Flow; keys: string[]; root: number }) {
   return (
     <>
-      <div class="table-scroll short">
+      <div class="table-scroll short" role="region" aria-label={t("flow.table")} tabIndex={0}>
         <table class="scores">
           <thead>
             <tr>
