@@ -282,7 +282,7 @@ if (mock) {
 
   await page.goto(link("en", mock.LONG) + "&long");
   await page.locator(".heatmap svg").waitFor(WAIT);
-  // Other programs may have the processor meanwhile: the best of five rounds counts, and the processor time of the page's thread.
+  // Other programs may have the processor meanwhile: the time that the page's thread had it counts; the clock is printed.
   const metrics = await page.context().newCDPSession(page);
   await metrics.send("Performance.enable", { timeDomain: "threadTicks" });
   const spent = async () => (await metrics.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
@@ -301,10 +301,10 @@ if (mock) {
     });
     rounds.push({ ms, cpu: 1000 * ((await spent()) - before), whole: pictures === 144 && cells === 6400 });
   }
-  const best = rounds.reduce((least, { ms }) => Math.min(least, ms), Infinity);
+  const best = Math.min(...rounds.map(({ cpu }) => cpu));
   const times = (field) => rounds.map((round) => round[field].toFixed(0)).join(", ");
   check("80 × 80 tokens: all 6 × 8 × 3 thumbnails are there", rounds.every(({ whole }) => whole));
-  check("and painted in 200 ms (best of five)", best <= 200, `${times("ms")} ms; processor time ${times("cpu")} ms`);
+  check("and painted in 200 ms of processor time (best of five)", best <= 200, `${times("cpu")} ms; by the clock ${times("ms")} ms`);
   await page.screenshot({ path: join(SHOTS, "long.png"), fullPage: true });
 
   // One file, no server.

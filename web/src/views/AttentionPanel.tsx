@@ -18,6 +18,7 @@ import { language } from "./language";
 export function AttentionPanel({ trace }: { trace: Trace }) {
   const { kind } = state.selection.value;
   const open = state.selection.value;
+  const large = useMemo(() => <OpenMap trace={trace} />, [trace]); // it follows the signals by itself
   return (
     <section aria-labelledby="attention-title">
       <h3 id="attention-title">{t("attention.title")}</h3>
@@ -53,7 +54,7 @@ export function AttentionPanel({ trace }: { trace: Trace }) {
           <p class="hint">{t("thumbnails.hint")}</p>
           <OffLine trace={trace} />
         </div>
-        <OpenMap trace={trace} />
+        {large}
       </div>
     </section>
   );
