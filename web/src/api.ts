@@ -77,7 +77,7 @@ export interface Trace {
   score: number;
   log_prob: number;
   flags: string[];
-  seconds: number;
+  seconds: number | null;
   source: { tokens: Token[]; words: Range[] };
   target: { tokens: Token[]; words: Range[]; log_probs: number[] };
   start: Token;
@@ -143,15 +143,17 @@ export interface HeadRow {
   layer: number;
   head: number;
   values: Record<string, number | null>;
-  leans: { to: string; share: number; baseline: number | null } | null;
+  leans: { to: string; share: number; baseline: number | null; low?: number; high?: number } | null;
   examples: { text: string; row: string; column: string; weight: number }[];
+  similar?: { kind: Kind; layer: number; head: number; distance: number }[];
 }
 
 export interface HeadTable {
   pairs: number;
   measures: { name: string; direction: number }[];
   heads: HeadRow[];
-  baselines: Record<string, number | null>;
+  /** What each measure would be by chance. */
+  baselines: Record<Kind, Record<string, number | null>>;
 }
 
 export interface HeadsReport {
@@ -181,6 +183,8 @@ export interface LabEntry {
   parameters: LabParameter[];
   seconds: number;
   needs: null | "model";
+  /** It can look at the served model too. */
+  takesModel?: boolean;
 }
 
 export interface LabResult {

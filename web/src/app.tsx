@@ -22,6 +22,9 @@ const PAGES: Record<View, () => preact.JSX.Element> = {
   training: Training,
 };
 
+/** Views that show nothing without a model; a run that has not saved one yet has its curves, and labs need none. */
+const OF_A_MODEL = new Set<View>(["translate", "positions", "model", "heads"]);
+
 export function App() {
   const { view } = route.value;
   const Page = PAGES[view];
@@ -41,7 +44,11 @@ export function App() {
       <Header view={view} />
       <main id="main" tabIndex={-1}>
         <h1 class={view === "labs" && route.value.rest ? "unseen" : ""}>{t(`view.${view}`)}</h1>
-        {model.value.state === "error" ? <Trouble error={model.value.error} retry={() => void start()} /> : <Page />}
+        {model.value.state === "error" && OF_A_MODEL.has(view) ? (
+          <Trouble error={model.value.error} retry={() => void start()} />
+        ) : (
+          <Page />
+        )}
       </main>
       <footer>
         <p>{t("footer")}</p>

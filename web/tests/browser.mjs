@@ -44,7 +44,7 @@ async function open(options = {}) {
 
 const model = await (await fetch(new URL("/api/model", home))).json();
 const SENTENCES = mock ? { en: MODEL.examples[0], zh: MODEL.examples[1] } : { en: model.examples[0] ?? "Hello.", zh: model.examples[1] ?? model.examples[0] ?? "你好。" };
-const WAIT = { timeout: 30_000 };
+const WAIT = { timeout: mock ? 30_000 : 120_000 };
 const link = (lang, text) => `${home}?lang=${lang}#/translate?text=${encodeURIComponent(text)}`;
 
 /** Goes to a view by its tab and waits for what it shows. */

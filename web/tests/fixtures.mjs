@@ -198,10 +198,11 @@ export function makeTable(model) {
         heads.push({
           kind, layer, head,
           values: Object.fromEntries(names.map((name) => [name, kind === "cross" && ["previous", "next", "same"].includes(name) ? null : random() * (name === "entropy" ? 3 : 1)])),
-          leans: head % 3 ? { to: "previous", share: 0.62, baseline: 0.1 } : null,
+          leans: head % 3 ? { to: "previous", share: 0.62, baseline: 0.1, low: 0.58, high: 0.66 } : null,
+          similar: [{ kind, layer: 0, head: (head + 1) % model.config.n_heads, distance: 0.12 }],
           examples: head % 2 ? [{ text: "Two brown dogs are running.", row: "▁dogs", column: "▁brown", weight: 0.97 }] : [],
         });
-  return { pairs: 200, measures: names.map((name) => ({ name, direction: 1 })), heads, baselines: { previous: 0.08, next: 0.08 } };
+  return { pairs: 200, measures: names.map((name) => ({ name, direction: 1 })), heads, baselines: { encoder: { previous: 0.08, next: 0.08 }, decoder: { previous: 0.15 }, cross: {} } };
 }
 
 const PICTURE =
@@ -215,7 +216,7 @@ export function makeLabs(lang) {
     ["why-sqrt-dk", zh ? "为什么除以 √d_k" : "Why divide by √d_k?", zh ? "不除会怎样？" : "What happens without it?"],
     ["order-blind", zh ? "狗咬人，人咬狗" : "Dog bites man, man bites dog", zh ? "注意力知道词序吗？" : "Does attention know the order of words?"],
   ].map(([name, title, question], i) => ({
-    name, number: i + 1, title, question, seconds: 0.1, needs: i === 2 ? "model" : null,
+    name, number: i + 1, title, question, seconds: 0.1, needs: null, takesModel: i === 2,
     parameters: [
       { name: "d_k", kind: "int", default: 64, min: 4, max: 512, step: 4, label: zh ? "d_k（每个头的维数）" : "d_k, dimensions of a head" },
       { name: "scaled", kind: "choice", default: "yes", choices: ["yes", "no"], label: zh ? "缩放" : "scaled" },

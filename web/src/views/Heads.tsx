@@ -39,7 +39,7 @@ function Start({ report, again }: { report: HeadsReport; again: () => void }) {
   if (report.state === "running")
     return (
       <div class="empty" role="status">
-        <p>{t("heads.running", { done: report.done, of: report.of })}</p>
+        <p>{t("heads.running", { share: percent(report.done / (report.of || 1)) })}</p>
         <progress value={report.done} max={report.of || 1} aria-label={t("heads.progress")} />
       </div>
     );
@@ -75,6 +75,10 @@ function Table({ table }: { table: HeadTable }) {
     const order = (b.values[sort.by] ?? -Infinity) - (a.values[sort.by] ?? -Infinity) || 0;
     return sort.down ? order : -order;
   });
+  const chance = KINDS.flatMap((kind) => {
+    const value = table.baselines[kind]?.[measure];
+    return value == null ? [] : [`${t(`kind.${kind}`)} ${number(value)}`];
+  });
   const columnSort = (name: string) => setSort({ by: name, down: sort.by === name ? !sort.down : true });
   return (
     <>
@@ -96,15 +100,15 @@ function Table({ table }: { table: HeadTable }) {
         </Field>
         <p class="hint">
           {named("measure.explain", measure)} {t("heads.over", { pairs: table.pairs })}
-          {table.baselines[measure] != null && ` ${t("heads.baseline", { value: number(table.baselines[measure]!) })}`}
+          {chance.length > 0 && ` ${t("heads.baseline", { values: chance.join(" · ") })}`}
         </p>
       </div>
       <div class="head-grids">
         {KINDS.map((kind) => (
-          <Grid key={kind} heads={table.heads.filter((head) => head.kind === kind)} measure={measure} title={t(`kind.${kind}`)} chosen={chosen} onChoose={setChosen} />
+          <Grid key={kind} heads={table.heads.filter((head) => head.kind === kind)} measure={measure} direction={table.measures.find(({ name }) => name === measure)?.direction ?? 1} title={t(`kind.${kind}`)} chosen={chosen} onChoose={setChosen} />
         ))}
       </div>
-      {chosen && <Chosen head={chosen} />}
+      {chosen && <Chosen head={chosen} table={table} onChoose={setChosen} />}
       <section>
         <h2 class="sub" id="list-title">
           {t("heads.list")}
@@ -160,12 +164,22 @@ function Table({ table }: { table: HeadTable }) {
 
 function leans({ leans }: HeadRow): string {
   if (!leans) return "–";
-  const words = t("heads.leansTo", { to: named("measure", leans.to), share: percent(leans.share) });
+  const { low, high } = leans;
+  const interval = low != null && high != null ? `, ${t("heads.interval", { low: percent(low), high: percent(high) })}` : "";
+  const words = t("heads.leansTo", { to: named("measure", leans.to), share: percent(leans.share) + interval });
   return leans.baseline == null ? words : `${words} ${t("heads.chance", { value: percent(leans.baseline) })}`;
 }
 
 /** Layers down, heads across, coloured by one measure; the number is in the cell. */
-function Grid(props: { heads: HeadRow[]; measure: string; title: string; chosen: HeadRow | null; onChoose: (head: HeadRow) => void }) {
+function Grid(props: {
+  heads: HeadRow[];
+  measure: string;
+  /** -1: low values stand out, and are dark. */
+  direction: number;
+  title: string;
+  chosen: HeadRow | null;
+  onChoose: (head: HeadRow) => void;
+}) {
   const values = props.heads.map((head) => head.values[props.measure]).filter((value) => value != null) as number[];
   const [low, high] = [Math.min(0, ...values), Math.max(1e-9, ...values)];
   const layers = [...new Set(props.heads.map(({ layer }) => layer))];
@@ -180,7 +194,8 @@ function Grid(props: { heads: HeadRow[]; measure: string; title: string; chosen:
               .filter((head) => head.layer === layer)
               .map((head) => {
                 const value = head.values[props.measure];
-                const colour = value == null ? null : sequential(palette.value, (value - low) / (high - low));
+                const share = value == null ? 0 : (value - low) / (high - low);
+                const colour = value == null ? null : sequential(palette.value, props.direction < 0 ? 1 - share : share);
                 return (
                   <td key={head.head}>
                     <button
@@ -203,7 +218,11 @@ function Grid(props: { heads: HeadRow[]; measure: string; title: string; chosen:
   );
 }
 
-function Chosen({ head }: { head: HeadRow }) {
+function Chosen({ head, table, onChoose }: { head: HeadRow; table: HeadTable; onChoose: (head: HeadRow) => void }) {
+  const similar = (head.similar ?? []).flatMap(({ kind, layer, head: h, distance }) => {
+    const row = table.heads.find((other) => other.kind === kind && other.layer === layer && other.head === h);
+    return row ? [{ row, distance }] : [];
+  });
   return (
     <section class="chosen-head" aria-live="polite">
       <h2 class="sub">{headLabel(head)}</h2>
@@ -221,6 +240,18 @@ function Chosen({ head }: { head: HeadRow }) {
               </li>
             ))}
           </ul>
+        </>
+      )}
+      {similar.length > 0 && (
+        <>
+          <h3>{t("heads.similar")}</h3>
+          <p>
+            {similar.map(({ row, distance }) => (
+              <button type="button" class="quiet" key={headLabel(row)} onClick={() => onChoose(row)}>
+                {headLabel(row)} ({number(distance)})
+              </button>
+            ))}
+          </p>
         </>
       )}
       <button type="button" class="primary" onClick={() => openHead(head)}>

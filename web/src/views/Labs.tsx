@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, type LabEntry, type LabParameter, type LabResult } from "../api";
 import { ExportBar } from "../components/ExportBar";
-import { Field, Slider } from "../components/Field";
+import { Check, Field, Slider } from "../components/Field";
 import { Loaded } from "../components/Loaded";
 import { lang, t } from "../i18n";
 import { useLoad } from "../load";
@@ -34,7 +34,7 @@ function List({ labs }: { labs: LabEntry[] }) {
               <span class="order">{lab.number}</span>
               <strong>{lab.title}</strong>
               <span>{lab.question}</span>
-              {lab.needs === "model" && <small>{t("labs.usesModel")}</small>}
+              {(lab.needs === "model" || lab.takesModel) && <small>{t("labs.usesModel")}</small>}
             </button>
           </li>
         ))}
@@ -43,19 +43,22 @@ function List({ labs }: { labs: LabEntry[] }) {
   );
 }
 
-function initial(parameters: LabParameter[]): Values {
+/** The parameters' own values, or what the address says. */
+function initial({ parameters, takesModel }: LabEntry): Values {
   const { query } = route.peek();
-  return Object.fromEntries(
-    parameters.map(({ name, kind, default: standard }) => {
+  const values: Values = Object.fromEntries(
+    (parameters ?? []).map(({ name, kind, default: standard }) => {
       const given = query.get(name);
       return [name, given === null ? standard : kind === "int" || kind === "float" ? Number(given) : given];
     }),
   );
+  if (takesModel) values.model = query.get("model") ?? "1";
+  return values;
 }
 
 function Lab({ lab, labs }: { lab: LabEntry; labs: LabEntry[] }) {
   const parameters = lab.parameters ?? [];
-  const [values, setValues] = useState(() => initial(parameters));
+  const [values, setValues] = useState(() => initial(lab));
   const [settled, setSettled] = useState(values);
   useEffect(() => {
     const timer = setTimeout(() => setSettled(values), 250); // a slider on the move asks once it rests
@@ -79,7 +82,7 @@ function Lab({ lab, labs }: { lab: LabEntry; labs: LabEntry[] }) {
         <span class="order">{lab.number}</span> {lab.title}
       </h2>
       <p class="lead">{lab.question}</p>
-      {parameters.length > 0 && (
+      {(parameters.length > 0 || lab.takesModel) && (
         <div class="row parameters" role="group" aria-label={t("labs.parameters")}>
           {parameters.map((parameter) => (
             <Parameter
@@ -89,6 +92,13 @@ function Lab({ lab, labs }: { lab: LabEntry; labs: LabEntry[] }) {
               onChange={(value) => setValues((before) => ({ ...before, [parameter.name]: value }))}
             />
           ))}
+          {lab.takesModel && (
+            <Check
+              label={t("labs.takesModel")}
+              checked={values.model === "1"}
+              onChange={(on) => setValues((before) => ({ ...before, model: on ? "1" : "0" }))}
+            />
+          )}
         </div>
       )}
       <Loaded of={result} retry={retry}>
@@ -121,7 +131,7 @@ function Parameter(props: { parameter: LabParameter; value: string | number; onC
   if (kind === "text")
     return (
       <Field label={label}>
-        <input type="text" value={value} onInput={({ currentTarget }) => onChange(currentTarget.value)} />
+        <input type="text" value={value} maxLength={max} onInput={({ currentTarget }) => onChange(currentTarget.value)} />
       </Field>
     );
   if (min !== undefined && max !== undefined && min !== null && max !== null)

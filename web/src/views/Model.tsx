@@ -23,11 +23,13 @@ interface Place {
   position: number;
 }
 
-function firstPlace(): Place {
-  const [key, flow] = Object.entries(embedded?.flow ?? {})[0] ?? [];
-  if (!key || !flow) return { kind: "encoder", layer: 0, head: 0, position: 0 };
-  return { kind: key.split(".")[0] as Kind, layer: flow.layer, head: flow.head, position: flow.position };
+function embeddedPlaces(): Place[] {
+  return Object.entries(embedded?.flow ?? {}).map(([key, { layer, head, position }]) => ({
+    kind: key.split(".")[0] as Kind, layer, head, position,
+  }));
 }
+
+const FIRST: Place = { kind: "encoder", layer: 0, head: 0, position: 0 };
 
 /** Figure 1 as a map, and the numbers of the present sentence behind every box. */
 export function Model() {
@@ -77,12 +79,11 @@ function Facts({ info }: { info: ModelInfo }) {
 }
 
 function Explorer({ trace, info }: { trace: Trace; info: ModelInfo }) {
-  const [place, setPlace] = useState(firstPlace);
+  const [place, setPlace] = useState(() => embeddedPlaces()[0] ?? FIRST);
   const [part, setPart] = useState<Part>("embedding");
   const steps = useRef<HTMLDivElement>(null);
-  const maps = trace.attention[place.kind];
-  const axis = rowAxis(trace, place.kind, "input");
   const move = (next: Partial<Place>) => {
+    if (embedded) return setPlace(embeddedPlaces().find(({ kind }) => kind === next.kind) ?? place);
     const to = { ...place, ...next };
     const { layers, heads, rows } = trace.attention[to.kind];
     setPlace({
@@ -105,7 +106,6 @@ function Explorer({ trace, info }: { trace: Trace; info: ModelInfo }) {
       }),
     );
   };
-  const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
   return (
     <div class="explorer">
       <Figure1 kind={place.kind} part={part} layers={[info.config.num_encoder_layers, info.config.num_decoder_layers]} preNorm={info.config.norm === "pre"} onOpen={show} />
@@ -114,45 +114,77 @@ function Explorer({ trace, info }: { trace: Trace; info: ModelInfo }) {
           <span lang={language("source").lang}>{trace.text}</span> →{" "}
           <span lang={language("target").lang}>{trace.translation}</span>
         </p>
-        <div class="row">
-          <Segmented
-            label={t("attention.kind")}
-            value={place.kind}
-            choices={KINDS.map((kind) => [kind, t(`kind.${kind}`)] as const)}
-            onChange={(kind) => move({ kind })}
-          />
-          <Field label={t("attention.layer")}>
-            <select value={String(place.layer)} onChange={({ currentTarget }) => move({ layer: Number(currentTarget.value) })}>
-              {numbers(maps.layers).map((i) => (
-                <option key={i} value={i}>
-                  {i + 1}
-                </option>
-              ))}
-            </select>
-          </Field>
-          <Field label={t("attention.head")}>
-            <select value={String(place.head)} onChange={({ currentTarget }) => move({ head: Number(currentTarget.value) })}>
-              {numbers(maps.heads).map((i) => (
-                <option key={i} value={i}>
-                  {i + 1}
-                </option>
-              ))}
-            </select>
-          </Field>
-        </div>
-        <p class="chips-name">{t("model.position")}</p>
-        <Chips
-          label={t("model.position")}
-          items={items(axis, false)}
-          {...language(axis.side)}
-          active={place.position}
-          onPick={(position) => move({ position })}
-        />
+        {embedded ? <EmbeddedChoice place={place} onChange={setPlace} /> : <Choice place={place} trace={trace} onChange={move} />}
         <Loaded of={flow} retry={retry}>
           {(value) => <Steps flow={value} trace={trace} kind={place.kind} part={part} />}
         </Loaded>
       </div>
     </div>
+  );
+}
+
+/** Whose numbers: attention, layer, head, and the token whose way is followed. */
+function Choice({ place, trace, onChange }: { place: Place; trace: Trace; onChange: (next: Partial<Place>) => void }) {
+  const maps = trace.attention[place.kind];
+  const axis = rowAxis(trace, place.kind, "input");
+  const numbers = (count: number) => Array.from({ length: count }, (_, i) => i);
+  return (
+    <>
+      <div class="row">
+        <Segmented
+            label={t("attention.kind")}
+            value={place.kind}
+            choices={KINDS.map((kind) => [kind, t(`kind.${kind}`)] as const)}
+            onChange={(kind) => onChange({ kind })}
+          />
+        <Field label={t("attention.layer")}>
+          <select value={String(place.layer)} onChange={({ currentTarget }) => onChange({ layer: Number(currentTarget.value) })}>
+              {numbers(maps.layers).map((i) => (
+              <option key={i} value={i}>
+                  {i + 1}
+              </option>
+              ))}
+          </select>
+        </Field>
+        <Field label={t("attention.head")}>
+          <select value={String(place.head)} onChange={({ currentTarget }) => onChange({ head: Number(currentTarget.value) })}>
+              {numbers(maps.heads).map((i) => (
+              <option key={i} value={i}>
+                  {i + 1}
+              </option>
+              ))}
+          </select>
+        </Field>
+      </div>
+      <p class="chips-name">{t("model.position")}</p>
+      <Chips
+          label={t("model.position")}
+          items={items(axis, false)}
+          {...language(axis.side)}
+          active={place.position}
+          onPick={(position) => onChange({ position })}
+        />
+    </>
+  );
+}
+
+/** A page without a server has the numbers of a few places only. */
+function EmbeddedChoice({ place, onChange }: { place: Place; onChange: (next: Place) => void }) {
+  const places = embeddedPlaces();
+  const name = (one: Place) => t("head.name", { kind: t(`kind.${one.kind}`), layer: one.layer + 1, head: one.head + 1 });
+  return (
+    <Field label={t("model.embedded")}>
+      <select
+        value={String(places.findIndex((one) => JSON.stringify(one) === JSON.stringify(place)))}
+        onChange={({ currentTarget }) => onChange(places[Number(currentTarget.value)])}
+      >
+        {places.map((one, i) => (
+          <option key={i} value={i}>
+            {name(one)}
+          </option>
+        ))}
+      </select>
+    </Field>
   );
 }
 

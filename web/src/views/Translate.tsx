@@ -183,7 +183,7 @@ function Figures({ trace }: { trace: Trace }) {
     <p class="figures">
       <span>{t("translate.score", { value: number(trace.score) })}</span>
       <span>{t("translate.logProb", { value: number(trace.log_prob, 2) })}</span>
-      <span>{t("translate.seconds", { value: number(trace.seconds, 2) })}</span>
+      {trace.seconds !== null && <span>{t("translate.seconds", { value: number(trace.seconds, 2) })}</span>}
       {trace.forced && <span class="flag">{t("flag.forced")}</span>}
       {trace.flags.map((flag) => (
         <span class="flag" key={flag}>
