@@ -7,11 +7,13 @@ import json
 import pytest
 import torch
 from click.testing import CliRunner
+from rich.cells import cell_len
 
 from pellucid.cli.lab import command, language_of_environment
 from pellucid.inspection.labs import catalogue
 from pellucid.inspection.labs.catalogue import LABS
 from pellucid.model import transformer
+from pellucid.terminal import wrapped
 from test_cli import run
 
 
@@ -94,3 +96,14 @@ def test_the_language_is_that_of_the_environment(monkeypatch, environment, langu
         monkeypatch.setenv(name, value)
     assert language_of_environment() == language
     assert LABS[0].question.of(language) in CliRunner().invoke(command, []).output
+
+
+def test_text_is_wrapped_by_columns_and_nothing_is_lost():
+    text = "softmax 几乎把全部权重给了一个词，梯度也几乎消失。Divided by √d_k, the scores have variance 1."
+    for width in (12, 20, 33):
+        lines = wrapped(text, width)
+        assert all(cell_len(line) <= width + 2 for line in lines)  # a closing sign may hang over
+        assert not any(line[0] in "，。 " for line in lines)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert wrapped("one two three", 7) == ["one two", "three"]
+    assert wrapped("一二三四", 4) == ["一二", "三四"]

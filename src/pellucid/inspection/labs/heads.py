@@ -178,64 +178,66 @@ def switch_off(say: Say, head: str, text: str, model: Translator | None) -> Resu
         )
     )
     small = toy()
-    chosen_model = small.model if model is None else model.model
-    wanted = Head.parse(head, chosen_model) if head.strip() else None
-    heads = all_heads(small.model)
-    whole = loss(small.model, small)
-    means = mean_outputs(small)
-    lost, gently = {}, {}
-    for one in heads:
-        with without(small.model, [one]):
-            lost[one] = loss(small.model, small) - whole
-        with gated(small.model, gates_without(small.model, [one]), means):
-            gently[one] = loss(small.model, small) - whole
-    importance = gate_gradients(small)
+    wanted = Head.parse(head, small.model if model is None else model.model) if head.strip() else None
+    lost = _show_losses(result, say, small)
     worst = max(lost, key=lost.__getitem__)
     off = wanted if wanted is not None and model is None else worst
-    names = [str(one) for one in heads]
+    with without(small.model, [off]):
+        right, part = small.accuracy(), spoken(small.translate()[0])
+    whole = spoken(small.translate()[0])
+    result.number(say("all heads: unseen sentences right", "全部的头：没见过的句子正确率"), f"{small.accuracy():.0%}")
+    result.number(say(f"without {off}", f"关掉 {off}"), f"{right:.0%}")
+    result.number(spoken(small.src[0]), say(f"{whole}; without {off}: {part}", f"{whole}；关掉 {off}：{part}"))
+    _check_gates(result, say, small, off, worst)
+    if model is not None:
+        _off_in(result, say, model, sample(model, text), wanted)
+    return result
+
+
+def _show_losses(result: Result, say: Say, small: Toy) -> dict[Head, float]:
+    """What the toy loses without each head, and what the gradients say; the former comes back."""
+    heads, whole, means = all_heads(small.model), loss(small.model, small), mean_outputs(small)
+    lost, gently = {}, {}
+    for head in heads:
+        with without(small.model, [head]):
+            lost[head] = loss(small.model, small) - whole
+        with gated(small.model, gates_without(small.model, [head]), means):
+            gently[head] = loss(small.model, small) - whole
+    importance = gate_gradients(small)
+    names = [str(head) for head in heads]
+    series = [
+        (say("its output 0", "输出设为 0"), list(lost.values())),
+        (say("its mean output", "输出设为平均值"), list(gently.values())),
+    ]
     result.show(
         say("A trained toy: loss gained with one head off (nats)", "训练好的小模型：关掉一个头后损失的增加（nat）"),
-        bars(
-            names,
-            [
-                (say("its output 0", "输出设为 0"), [lost[one] for one in heads]),
-                (say("its mean output", "输出设为平均值"), [gently[one] for one in heads]),
-            ],
-            digits=3,
-        ),
+        bars(names, series, digits=3),
     )
     result.show(
         say("Importance by the gate's gradient", "用门的梯度估计的重要性"),
-        bars(names, [("", [importance[one] for one in heads])], digits=5),
-    )
-    with without(small.model, [off]):
-        right, written = small.accuracy(), small.translate()[0]
-    result.number(say("all heads: unseen sentences right", "全部的头：没见过的句子正确率"), f"{small.accuracy():.0%}")
-    result.number(say(f"without {off}", f"关掉 {off}"), f"{right:.0%}")
-    whole_text, part = spoken(small.translate()[0]), spoken(written)
-    result.number(
-        spoken(small.src[0]), say(f"{whole_text}; without {off}: {part}", f"{whole_text}；关掉 {off}：{part}")
+        bars(names, [("", list(importance.values()))], digits=5),
     )
     result.number(
         say("rank correlation of estimate and loss (Spearman)", "估计与实测的秩相关（Spearman）"),
-        f"{spearman([importance[one] for one in heads], [lost[one] for one in heads]):.2f}",
+        f"{spearman(list(importance.values()), list(lost.values())):.2f}",
     )
+    return lost
 
-    exact = copy.deepcopy(small.model).double()
-    tgt = small.tgt[:, :-1]
-    with torch.no_grad():
-        before = small.model(small.src, tgt)
-        with gated(small.model, gates_without(small.model, [])):
-            opened = small.model(small.src, tgt)
-        with without(exact, [off]):
-            closed = exact(small.src, tgt)
-        with without(small.model, [worst]):
-            moved = greatest(small.model(small.src, tgt) - before)
-        slope, difference = _slopes(exact, small, off)
-        zeroed = copy.deepcopy(exact)
-        weight = attentions(zeroed)[off.kind][off.layer].w_o.weight  # (D, H K)
-        weight.unflatten(1, (exact.config.n_heads, -1))[:, off.head] = 0
-        by_hand = zeroed(small.src, tgt)
+
+@torch.no_grad()
+def _check_gates(result: Result, say: Say, small: Toy, off: Head, worst: Head) -> None:
+    exact, tgt = copy.deepcopy(small.model).double(), small.tgt[:, :-1]
+    before = small.model(small.src, tgt)
+    with gated(small.model, gates_without(small.model, [])):
+        opened = small.model(small.src, tgt)
+    with without(exact, [off]):
+        closed = exact(small.src, tgt)
+    with without(small.model, [worst]):
+        moved = greatest(small.model(small.src, tgt) - before)
+    zeroed = copy.deepcopy(exact)
+    weight = attentions(zeroed)[off.kind][off.layer].w_o.weight  # (D, H K)
+    weight.unflatten(1, (exact.config.n_heads, -1))[:, off.head] = 0
+    slope, difference = _slopes(exact, small, off)
     result.check(
         say("All gates at 1: unchanged bit for bit", "所有的门为 1：逐位不变"),
         torch.equal(before, opened),
@@ -243,7 +245,7 @@ def switch_off(say: Say, head: str, text: str, model: Translator | None) -> Resu
     )
     result.small(
         say("Gate 0 = that head's rows of W^O set to 0", "门为 0 = 把 W^O 中这个头的行设为 0"),
-        greatest(closed - by_hand),
+        greatest(closed - zeroed(small.src, tgt)),
         1e-12,
     )
     result.small(
@@ -257,9 +259,6 @@ def switch_off(say: Say, head: str, text: str, model: Translator | None) -> Resu
         1e-12,
         control=True,
     )
-    if model is not None:
-        _off_in(result, say, model, sample(model, text), wanted)
-    return result
 
 
 def all_heads(model: Transformer) -> list[Head]:
@@ -316,7 +315,7 @@ def _slopes(model: Transformer, pairs: Toy, head: Head) -> tuple[float, float]:
         with torch.enable_grad(), gated(model, {kind: gate.requires_grad_() for kind, gate in gates.items()}):
             value = _loss(model, pairs.src, pairs.tgt)
             value.backward()
-        return float(value), gates
+        return float(value.detach()), gates
 
     gradient = _gradient(turned(0.0)[1][head.kind])[head.layer, head.head]
     return float(gradient), (turned(1e-5)[0] - turned(-1e-5)[0]) / 2e-5

@@ -48,23 +48,7 @@ def triangle(say: Say, t: int) -> Result:
     moved = (model.decode(tgt, memory) - model.decode(other, memory)).abs().amax(-1)[0]
     leaked = (model.decode(tgt, memory, open_mask) - model.decode(other, memory, open_mask)).abs().amax(-1)[0]
 
-    names = [str(i + 1) for i in range(LENGTH)]
-    layer = attentions(model)["decoder"][0]
-    x = model.tgt_positions(model.tgt_embedding(tgt))
-    q, k, v = (w(x)[0, :, :8] for w in (layer.w_q, layer.w_k, layer.w_v))  # the first head
-    scores = q @ k.T / 8**0.5
-    lower = torch.ones(LENGTH, LENGTH).tril().bool()
-    hidden = [[s if keep else None for s, keep in zip(*rows, strict=True)] for rows in zip(scores.tolist(), lower.tolist(), strict=True)]  # fmt: skip
-    weights = scaled_dot_product_attention(q, k, v, lower)[1]
-    cell = (40.0, 22.0)
-    result.show(say("1. Scores q·k/√d_k", "1. 分数 q·k/√d_k"), heat_map(scores.tolist(), names, names, cell=cell))
-    result.show(
-        say("2. The upper triangle hidden", "2. 遮住上三角"), heat_map(hidden, names, names, cell=cell, missing="−∞")
-    )
-    result.show(
-        say("3. After softmax: nothing from later words", "3. softmax 之后：后面的词权重为 0"),
-        heat_map(weights.tolist(), names, names, cell=cell, low=0, high=1),
-    )
+    _show_scores(result, say, model, tgt)
     result.show(
         say(
             f"How far outputs move when words {t + 1} to {LENGTH} change",
@@ -126,9 +110,30 @@ def triangle(say: Say, t: int) -> Result:
         exponent(float(leaked[:t].max())),
         control=True,
     )
-    blind = scaled_dot_product_attention(q, k, v, torch.zeros(LENGTH, LENGTH, dtype=torch.bool))[0]
-    result.number(say("a row with all hidden gives", "一行全部被遮住时，输出"), say(f"{float(blind.abs().max()):g}, not NaN", f"{float(blind.abs().max()):g}，而不是 NaN"))  # fmt: skip
     return result
+
+
+def _show_scores(result: Result, say: Say, model: Transformer, tgt: torch.Tensor) -> None:
+    """The first head of the first layer: scores, what is left of them, weights."""
+    names = [str(i + 1) for i in range(LENGTH)]
+    layer = attentions(model)["decoder"][0]
+    x = model.tgt_positions(model.tgt_embedding(tgt))
+    q, k, v = (w(x)[0, :, :8] for w in (layer.w_q, layer.w_k, layer.w_v))  # the first head
+    scores = q @ k.T / 8**0.5
+    lower = torch.ones(LENGTH, LENGTH).tril().bool()
+    hidden = [[score if j <= i else None for j, score in enumerate(row)] for i, row in enumerate(scores.tolist())]
+    weights = scaled_dot_product_attention(q, k, v, lower)[1]
+    cell = (40.0, 22.0)
+    result.show(say("1. Scores q·k/√d_k", "1. 分数 q·k/√d_k"), heat_map(scores.tolist(), names, names, cell=cell))
+    result.show(
+        say("2. The upper triangle hidden", "2. 遮住上三角"), heat_map(hidden, names, names, cell=cell, missing="−∞")
+    )
+    result.show(
+        say("3. After softmax: nothing from later words", "3. softmax 之后：后面的词权重为 0"),
+        heat_map(weights.tolist(), names, names, cell=cell, low=0, high=1),
+    )
+    blind = greatest(scaled_dot_product_attention(q, k, v, torch.zeros_like(lower))[0])
+    result.number(say("a row with all hidden gives", "一行全部被遮住时，输出"), f"{blind:g}")
 
 
 def _above_diagonal(model: Transformer, tgt: torch.Tensor) -> float:

@@ -167,6 +167,15 @@ def positions(say: Say, d_model: int, shift: int) -> Result:
         )
     )
     table = sinusoids(LENGTH + 40, d_model)
+    gram = table @ table.T
+    _show_positions(result, say, table, gram, shift)
+    _check_positions(result, say, table, gram, shift)
+    return result
+
+
+def _show_positions(result: Result, say: Say, table: Tensor, gram: Tensor, shift: int) -> None:
+    """The table, single waves, clock hands and similarities."""
+    d_model = table.size(1)
     shown = table[:LENGTH].T.tolist()
     result.show(
         say(
@@ -185,7 +194,6 @@ def positions(say: Say, d_model: int, shift: int) -> Result:
         ),
     )
     result.show(say("Clock hands: (sin, cos) of four frequencies", "钟表指针：四种频率的 (sin, cos)"), _clocks(say, table, shift))  # fmt: skip
-    gram = table @ table.T
     result.show(
         say("Similarity of two positions, by distance", "两个位置的相似度与距离"),
         line_chart(
@@ -206,6 +214,10 @@ def positions(say: Say, d_model: int, shift: int) -> Result:
         say("Similarity of every two positions: bands along the diagonal", "任意两个位置的相似度：沿对角线的条带"),
         heat_map(gram[:few, :few].tolist(), marks, marks, digits=None, cell=(9.5, 7)),
     )
+
+
+def _check_positions(result: Result, say: Say, table: Tensor, gram: Tensor, shift: int) -> None:
+    d_model = table.size(1)
     turn = rotation(shift, d_model)
     rise = next((k for k in range(1, 60) if gram[0, k + 1] > gram[0, k]), None)
     if rise is not None:
@@ -261,7 +273,6 @@ def positions(say: Say, d_model: int, shift: int) -> Result:
         1e-12,
         control=True,
     )
-    return result
 
 
 def rotation(shift: int, d_model: int) -> Tensor:

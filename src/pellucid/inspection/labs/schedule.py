@@ -22,6 +22,12 @@ def schedule_and_smoothing(say: Say, d_model: int, warmup: int, smoothing: float
             "模型就不会因为绝对自信而得到好处：损失的最小值不是 0，而是平滑后目标的熵。",
         )
     )
+    _schedule(result, say, d_model, warmup)
+    _smoothing(result, say, smoothing)
+    return result
+
+
+def _schedule(result: Result, say: Say, d_model: int, warmup: int) -> None:
     last = 5 * warmup
     updates = sorted({1, warmup, *(max(1, last * i // 120) for i in range(121))})
     curves = {w: [(u, noam_rate(u, d_model, w)) for u in updates] for w in (warmup, 2 * warmup)}
@@ -33,6 +39,28 @@ def schedule_and_smoothing(say: Say, d_model: int, warmup: int, smoothing: float
             say("rate", "学习率"),
         ),
     )
+    rates = [noam_rate(u, d_model, warmup) for u in range(1, 3 * warmup)]
+    result.number(say("highest rate", "最大学习率"), readable(max(rates), 5))
+    written = [d_model**-0.5 * min(u**-0.5, u * warmup**-1.5) for u in range(1, 3 * warmup)]
+    result.small(
+        say("The rate is equation (3)", "学习率就是公式 (3)"),
+        max(abs(a - b) for a, b in zip(rates, written, strict=True)),
+        1e-12,
+    )
+    result.check(
+        say("It is highest at the last update of the warm-up", "预热的最后一步学习率最大"),
+        rates.index(max(rates)) + 1 == warmup,
+        str(rates.index(max(rates)) + 1),
+    )
+    result.check(
+        say("Without warm-up the first update's rate is as small, too", "没有预热，第一步的学习率也一样小"),
+        noam_rate(1, d_model, 1) <= 1.01 * rates[0],
+        f"{readable(noam_rate(1, d_model, 1), 4)} > {readable(rates[0], 4)}",
+        control=True,
+    )
+
+
+def _smoothing(result: Result, say: Say, smoothing: float) -> None:
     vocabulary = 8
     target = torch.full((vocabulary,), smoothing / vocabulary, dtype=torch.float64)
     target[2] += 1 - smoothing
@@ -55,22 +83,8 @@ def schedule_and_smoothing(say: Say, d_model: int, warmup: int, smoothing: float
             say("loss (nats)", "损失（nat）"),
         ),
     )
-    rates = [noam_rate(u, d_model, warmup) for u in range(1, 3 * warmup)]
     entropy = float(-(target * target.clamp(min=1e-300).log()).sum())
-    result.number(say("highest rate", "最大学习率"), readable(max(rates), 5))
     result.number(say("least loss", "最小损失"), f"{entropy:.4f}")
-
-    written = [d_model**-0.5 * min(u**-0.5, u * warmup**-1.5) for u in range(1, 3 * warmup)]
-    result.small(
-        say("The rate is equation (3)", "学习率就是公式 (3)"),
-        max(abs(a - b) for a, b in zip(rates, written, strict=True)),
-        1e-12,
-    )
-    result.check(
-        say("It is highest at the last update of the warm-up", "预热的最后一步学习率最大"),
-        rates.index(max(rates)) + 1 == warmup,
-        str(rates.index(max(rates)) + 1),
-    )
     result.small(say("The smoothed target sums to 1", "平滑后的目标之和为 1"), abs(float(target.sum()) - 1), 1e-12)
     label = torch.tensor(2)
     at_target = float(label_smoothed_cross_entropy(target.clamp(min=1e-30).log(), label, smoothing, None))
@@ -106,13 +120,6 @@ def schedule_and_smoothing(say: Say, d_model: int, warmup: int, smoothing: float
         f"{float(certain):.2f}",
         control=True,
     )
-    result.check(
-        say("Without warm-up the first update's rate is as small, too", "没有预热，第一步的学习率也一样小"),
-        noam_rate(1, d_model, 1) <= 1.01 * rates[0],
-        f"{readable(noam_rate(1, d_model, 1), 4)} > {readable(rates[0], 4)}",
-        control=True,
-    )
-    return result
 
 
 def _loss_at(p: float, vocabulary: int, smoothing: float) -> float:
