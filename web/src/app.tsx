@@ -1,5 +1,6 @@
-import { useEffect } from "preact/hooks";
-import { embedded } from "./api";
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useErrorBoundary } from "preact/hooks";
+import { ApiError, embedded } from "./api";
 import { Icon } from "./components/Icon";
 import { Trouble } from "./components/Loaded";
 import { lang, setLanguage, t } from "./i18n";
@@ -13,7 +14,7 @@ import { Positions } from "./views/Positions";
 import { Training } from "./views/Training";
 import { Translate } from "./views/Translate";
 
-const PAGES: Record<View, () => preact.JSX.Element> = {
+const PAGES: Record<View, () => JSX.Element> = {
   translate: Translate,
   positions: Positions,
   model: Model,
@@ -47,7 +48,9 @@ export function App() {
         {model.value.state === "error" && OF_A_MODEL.has(view) ? (
           <Trouble error={model.value.error} retry={() => void start()} />
         ) : (
-          <Page />
+          <Guarded key={view}>
+            <Page />
+          </Guarded>
         )}
       </main>
       <footer>
@@ -58,6 +61,12 @@ export function App() {
       </footer>
     </>
   );
+}
+
+/** A fault of ours in one view leaves the others usable. */
+function Guarded({ children }: { children: ComponentChildren }) {
+  const [fault, reset] = useErrorBoundary((error) => console.error(error));
+  return fault ? <Trouble error={new ApiError("refused", String(fault.message ?? fault))} retry={reset} /> : <>{children}</>;
 }
 
 function Header({ view }: { view: View }) {

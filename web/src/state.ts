@@ -117,7 +117,6 @@ export async function translate(extra: Pick<TranslateRequest, "prefix_ids" | "ta
     hovered.value = pinned.value = NOWHERE;
     trace.value = { state: "ready", value: answer };
     select({});
-    note({ text: text.peek().length <= 400 ? text.peek() : null });
   } catch (error) {
     if (mine === turn) trace.value = { state: "error", error: asApiError(error) };
   }
@@ -125,14 +124,15 @@ export async function translate(extra: Pick<TranslateRequest, "prefix_ids" | "ta
 
 /** The first look: what is embedded, or the sentence that the address carries. */
 export async function start(): Promise<void> {
+  const asked = route.peek().query.get("text"); // the reader may go on to another view meanwhile
   await loadModel();
   if (embedded) {
     text.value = embedded.trace.text;
     trace.value = { state: "ready", value: embedded.trace };
     return select({});
   }
-  text.value = route.peek().query.get("text") ?? modelValue.peek()?.examples[0] ?? "";
-  if (route.peek().query.has("text")) await translate();
+  text.value = asked ?? modelValue.peek()?.examples[0] ?? "";
+  if (asked) await translate();
 }
 
 
@@ -152,6 +152,7 @@ if (globalThis.window) {
     const { kind, layer, head } = selection.value;
     if (route.value.view !== "translate") return;
     const oneBased = (value: number | string) => (typeof value === "number" ? String(value + 1) : value);
-    note({ kind, layer: oneBased(layer), head: oneBased(head) });
+    const sentence = traceValue.value?.text ?? route.value.query.get("text") ?? "";
+    note({ kind, layer: oneBased(layer), head: oneBased(head), text: sentence && sentence.length <= 400 ? sentence : null });
   });
 }

@@ -217,9 +217,12 @@ for (const lang of ["en", "zh"]) {
   check("Tab reaches the beam", await tabTo(".beam .node"));
   await page.keyboard.press("ArrowDown");
   const candidate = await focused();
-  await page.keyboard.press("Enter");
-  await page.locator('[aria-busy="true"]').waitFor({ state: "detached", ...WAIT }).catch(() => {});
-  check("Enter on a candidate forces it", (await page.locator(".best .sentence").count()) === 1, candidate);
+  const [forced] = await Promise.all([page.waitForResponse("**/api/translate"), page.keyboard.press("Enter")]);
+  await forced.finished();
+  await page.locator('main > [aria-busy="false"]').waitFor(WAIT);
+  const prefix = forced.request().postDataJSON().prefix_ids;
+  check("Enter on a candidate forces it", prefix.length === 1 && forced.ok(), `${candidate}; prefix_ids ${prefix}`);
+  await page.waitForTimeout(500); // the new tree is drawn
   await page.locator(".beam").getByRole("button", { name: "First step" }).focus();
   await page.keyboard.press("Enter");
   const step = () => page.locator(".beam output").textContent();

@@ -13,7 +13,7 @@ const [ROW, GAP, BOX, PAD] = [34, 42, 24, 26];
 const score = (candidate: Candidate) => candidate.score.toFixed(2).replace("-", "−");
 const keyOf = ({ step, index }: { step: number; index: number }) => `${step}.${index}`;
 
-/** The search as a tree: columns are steps, the best candidate on top. Kept: solid box. Pruned: dashed. Finished: double. */
+/** The search as a tree (give it the trace as its key): columns are steps, the best candidate on top. Kept: solid box. Pruned: dashed. Finished: double. */
 export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: number, index: number) => void }) {
   const { beam } = props;
   const last = beam.steps.length - 1;
@@ -23,11 +23,6 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
   const [active, setActive] = useState<Placed | null>(null);
   const svg = useRef<SVGSVGElement>(null);
 
-  useEffect(() => {
-    setShown(last);
-    setPlaying(false);
-    setActive(null);
-  }, [beam]);
   useEffect(() => {
     if (!playing) return;
     if (shown >= last) return setPlaying(false);

@@ -166,6 +166,7 @@ function Result({ trace }: { trace: Trace }) {
           <>
             <p class="hint">{t("beam.explain", { size: trace.beam.size, alpha: trace.beam.alpha })}</p>
             <BeamTree
+              key={trace.id}
               beam={trace.beam}
               onForce={(step, index) => !embedded && void translate({ prefix_ids: prefixIds(trace.beam!, step, index) })}
             />
