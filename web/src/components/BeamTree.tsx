@@ -122,7 +122,7 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
         <span class="key finished">{t("beam.finished")}</span> <span class="key chosen">{t("beam.chosen")}</span>
       </p>
       <div class="picture" role="region" aria-label={t("beam.tree")} tabIndex={0}>
-        <svg ref={svg} viewBox={`-8 ${-PAD} ${width} ${height}`} style={{ width: `${width}px` }} role="group" aria-label={t("beam.title")}>
+        <svg ref={svg} viewBox={`-8 ${-PAD} ${width} ${height}`} style={{ width: `${width}px` }} role="group" aria-label={t("beam.title")} lang={props.lang}>
           {beam.steps.map((_, step) => {
             const node = byKey.get(`${step}.0`)!;
             return (

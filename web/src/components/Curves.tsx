@@ -90,7 +90,7 @@ export function Curves(props: { title: string; fileName: string; series: Series[
               key={name}
               fill="none"
               stroke={colours[i % colours.length]}
-              stroke-width="1.8"
+              stroke-width={points.length > 400 ? 0.8 : 1.8}
               stroke-linejoin="round"
               stroke-dasharray={DASHES[i % DASHES.length]}
               points={points.map(([px, py]) => `${across(px).toFixed(1)},${up(py).toFixed(1)}`).join(" ")}

@@ -117,7 +117,7 @@ export function HeatMap(props: Props) {
           </text>
           {cells}
           <rect x={left - 0.5} y={top - 0.5} width={map.columns * cell} height={map.rows * cell} fill="none" stroke={line} />
-          <g font-size={size}>
+          <g font-size={size} lang={props.columnLang}>
             {columnLabels.map((words, i) => (
               <text
                 {...label(i, i === focus.column)}
@@ -126,6 +126,8 @@ export function HeatMap(props: Props) {
                 {words}
               </text>
             ))}
+          </g>
+          <g font-size={size} lang={props.rowLang}>
             {rowLabels.map((words, i) => (
               <text {...label(i, i === focus.row)} x={left - 6} y={top + i * cell + cell / 2 + size / 3} text-anchor="end">
                 {words}

@@ -249,7 +249,7 @@ export const en = {
   "heads.list": "All heads",
   "heads.leans": "Leans to",
   "heads.leansTo": "{to} ({share})",
-  "heads.chance": "chance {value}",
+  "heads.chance": "{words}; by chance {value}",
   "heads.similar": "Most similar heads (Jensen-Shannon divergence)",
   "heads.interval": "{low} to {high}",
   "heads.examples": "Where it looks most strongly",

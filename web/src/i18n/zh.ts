@@ -251,7 +251,7 @@ export const zh: Words = {
   "heads.list": "所有的头",
   "heads.leans": "偏向",
   "heads.leansTo": "{to}（{share}）",
-  "heads.chance": "随机 {value}",
+  "heads.chance": "{words}；随机水平 {value}",
   "heads.similar": "最相似的头（Jensen-Shannon 散度）",
   "heads.interval": "{low} 到 {high}",
   "heads.examples": "看得最专注的地方",

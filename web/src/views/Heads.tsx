@@ -167,7 +167,7 @@ function leans({ leans }: HeadRow): string {
   const { low, high } = leans;
   const interval = low != null && high != null ? `, ${t("heads.interval", { low: percent(low), high: percent(high) })}` : "";
   const words = t("heads.leansTo", { to: named("measure", leans.to), share: percent(leans.share) + interval });
-  return leans.baseline == null ? words : `${words} ${t("heads.chance", { value: percent(leans.baseline) })}`;
+  return leans.baseline == null ? words : t("heads.chance", { words, value: percent(leans.baseline) });
 }
 
 /** Layers down, heads across, coloured by one measure; the number is in the cell. */

@@ -154,15 +154,17 @@ function Result({ result }: { result: LabResult }) {
   return (
     <>
       <p class="idea">{result.idea}</p>
-      {result.pictures.map((picture, i) => (
-        <figure key={picture.title} class="lab-picture">
-          <figcaption>
-            <span class="figure-title">{picture.title}</span>
-            <ExportBar name={`${result.name}-${i + 1}`} what={picture.title} svg={() => picture.svg} />
-          </figcaption>
-          <Picture svg={picture.svg} title={picture.title} />
-        </figure>
-      ))}
+      <div class="lab-pictures">
+        {result.pictures.map((picture, i) => (
+          <figure key={picture.title} class="lab-picture">
+            <figcaption>
+              <span class="figure-title">{picture.title}</span>
+              <ExportBar name={`${result.name}-${i + 1}`} what={picture.title} svg={() => picture.svg} />
+            </figcaption>
+            <Picture svg={picture.svg} title={picture.title} />
+          </figure>
+        ))}
+      </div>
       {result.numbers.length > 0 && (
         <section>
           <h3>{t("labs.numbers")}</h3>

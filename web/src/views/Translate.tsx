@@ -168,6 +168,7 @@ function Result({ trace }: { trace: Trace }) {
             <BeamTree
               key={trace.id}
               beam={trace.beam}
+              lang={language("target").lang}
               onForce={(step, index) => !embedded && void translate({ prefix_ids: prefixIds(trace.beam!, step, index) })}
             />
           </>
