@@ -15,7 +15,7 @@ PORT = 7878
 
 @click.command(
     "serve",
-    epilog=examples("pellucid serve model", "pellucid serve model --port 8000 --open", "pellucid demo --serve"),
+    epilog=examples("pellucid serve model", "pellucid serve model --port 8000 --open"),
 )
 @click.argument("model", metavar="MODEL")
 @click.option(

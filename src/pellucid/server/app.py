@@ -63,7 +63,10 @@ def make_app(inspector: Inspector, hosts: Iterable[str] = ()) -> ASGIApp:
             Route("/api/heads", _get(lambda q: inspector.heads())),
             Route("/api/heads", _post(lambda body: inspector.measure_heads(body.get("limit", 200))), methods=["POST"]),
             Route("/api/labs", _get(lambda q: [lab.describe(q.language()) for lab in catalogue.LABS])),
-            Route("/api/labs/{id}", _get(lambda q: _lab(inspector, q))),
+            Route(
+                "/api/labs/{id}",
+                _get(lambda q: inspector.lab(q.id, q.rest("lang", "model"), q.language(), q.text("model", "") == "1")),
+            ),
             Route("/api/training", _get(lambda q: inspector.training(q.number("since", 0)))),
         ],
         exception_handlers={PellucidError: _refused, HTTPException: _no_such_page, Exception: _failed},
@@ -106,12 +109,6 @@ class Query:
     def rest(self, *names: str) -> dict[str, str]:
         """All others than `names`."""
         return {name: value for name, value in self._values.items() if name not in names}
-
-
-def _lab(inspector: Inspector, query: Query) -> dict[str, Any]:
-    lab, language = catalogue.find(query.id), query.language()
-    model = inspector.translator if lab.takes_model and query.text("model", "") == "1" else None
-    return lab.to_json(lab.run(query.rest("lang", "model"), language, model), language)
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -22,6 +22,7 @@ from pellucid.errors import ConfigError, DataError, ModelFolderError, PellucidEr
 from pellucid.inspection import encoding
 from pellucid.inspection.flow import flow
 from pellucid.inspection.heads import measure_heads
+from pellucid.inspection.labs import catalogue
 from pellucid.inspection.recorder import Head
 from pellucid.inspection.trace import Trace, trace
 from pellucid.quantization import validation_pairs
@@ -177,6 +178,22 @@ class Inspector:
             raise ConfigError(f"`length` must be from 1 to {MOST_POSITIONS}, but is {length}")
         with self._lock:
             return encoding.positions_json(self.translator.model, length)
+
+    def lab(self, name: str, given: Mapping[str, str], language: str, with_model: bool) -> dict[str, Any]:
+        """What a lab finds.
+
+        Args:
+            given: its parameters by name.
+            with_model: let it look at this model, if it can.
+
+        Raises:
+            ConfigError: no such lab, parameter or value.
+        """
+        lab = catalogue.find(name)
+        if not (with_model and lab.takes_model):
+            return lab.to_json(lab.run(given, language), language)
+        with self._lock:
+            return lab.to_json(lab.run(given, language, self.translator), language)
 
     # --- the heads over a corpus ------------------------------------------------------------------------------------
 
