@@ -11,7 +11,7 @@ export interface Series {
 }
 
 const DASHES = ["", "7 3", "2 3", "10 3 2 3", "4 4", "1 2"];
-const [WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM] = [720, 260, 56, 14, 14, 34];
+const [HEIGHT, LEFT, TOP, RIGHT, BOTTOM] = [260, 56, 14, 14, 34];
 
 /** Round numbers that cut a span into about `count` parts. */
 export function ticks(low: number, high: number, count = 5): number[] {
@@ -26,6 +26,7 @@ export function ticks(low: number, high: number, count = 5): number[] {
 /** Curves over one x axis; told apart by dashes as well as by colour. */
 export function Curves(props: { title: string; fileName: string; series: Series[]; xName: string; marked?: number }) {
   const svg = useRef<SVGSVGElement>(null);
+  const width = innerWidth < 640 ? 380 : 720; // so that words stay readable on a telephone
   const series = props.series.filter(({ points }) => points.length > 0);
   const all = series.flatMap(({ points }) => points);
   const xs = [...new Set(all.map(([x]) => x))].sort((a, b) => a - b);
@@ -34,12 +35,12 @@ export function Curves(props: { title: string; fileName: string; series: Series[
   const [least, greatest] = ys.length ? [Math.min(...ys), Math.max(...ys)] : [0, 1];
   const margin = (greatest - least) * 0.04;
   const [lowY, highY] = [least - margin, greatest + margin];
-  const across = (x: number) => LEFT + ((x - lowX) / (highX - lowX || 1)) * (WIDTH - LEFT - RIGHT);
+  const across = (x: number) => LEFT + ((x - lowX) / (highX - lowX || 1)) * (width - LEFT - RIGHT);
   const up = (y: number) => HEIGHT - BOTTOM - ((y - lowY) / (highY - lowY || 1)) * (HEIGHT - TOP - BOTTOM);
   const { cursor, handlers } = useCursor(1, Math.max(1, xs.length), {
-    left: LEFT / WIDTH,
+    left: LEFT / width,
     top: 0,
-    width: (WIDTH - LEFT - RIGHT) / WIDTH,
+    width: (width - LEFT - RIGHT) / width,
     height: 1,
   });
   const x = cursor ? xs[cursor.column] : null;
@@ -65,21 +66,21 @@ export function Curves(props: { title: string; fileName: string; series: Series[
         />
       </figcaption>
       <div class="canvas-frame" role="img" aria-label={`${props.title}. ${said}`} {...handlers}>
-        <svg ref={svg} viewBox={`0 0 ${WIDTH} ${HEIGHT + 18}`} font-size="11" aria-hidden="true">
+        <svg ref={svg} viewBox={`0 0 ${width} ${HEIGHT + 18}`} font-size="11" aria-hidden="true">
           {ticks(lowY, highY, 4).map((y) => (
             <g key={`y${y}`}>
-              <line x1={LEFT} x2={WIDTH - RIGHT} y1={up(y)} y2={up(y)} stroke={line} />
+              <line x1={LEFT} x2={width - RIGHT} y1={up(y)} y2={up(y)} stroke={line} />
               <text x={LEFT - 6} y={up(y) + 4} text-anchor="end" fill={muted}>
                 {y}
               </text>
             </g>
           ))}
-          {ticks(lowX, highX, 8).map((place) => (
+          {ticks(lowX, highX, width < 640 ? 4 : 8).map((place) => (
             <text key={`x${place}`} x={across(place)} y={HEIGHT - BOTTOM + 16} text-anchor="middle" fill={muted}>
               {place}
             </text>
           ))}
-          <text x={WIDTH - RIGHT} y={HEIGHT - 4} text-anchor="end" fill={muted}>
+          <text x={width - RIGHT} y={HEIGHT - 4} text-anchor="end" fill={muted}>
             {props.xName}
           </text>
           {props.marked !== undefined && (
@@ -97,7 +98,7 @@ export function Curves(props: { title: string; fileName: string; series: Series[
             />
           ))}
           {series.map(({ name }, i) => (
-            <g key={name} transform={`translate(${LEFT + (i * (WIDTH - LEFT)) / Math.max(4, series.length)} ${HEIGHT + 8})`}>
+            <g key={name} transform={`translate(${LEFT + (i * (width - LEFT)) / Math.max(4, series.length)} ${HEIGHT + 8})`}>
               <line x2="26" y1="-4" y2="-4" stroke={colours[i % colours.length]} stroke-width="2" stroke-dasharray={DASHES[i % DASHES.length]} />
               <text x="32" fill={ink}>
                 {name}

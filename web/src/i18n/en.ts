@@ -218,6 +218,8 @@ export const en = {
   "flow.positionVector": "position vector",
   "flow.sum": "their sum: what enters layer 1",
   "flow.input": "what enters layer {layer}",
+  "flow.inputCross": "what the self-attention of layer {layer} left",
+  "flow.crossBetween": "Between steps 5 and 6 stands the cross-attention of this layer: choose Cross to see it. y is what it left.",
   "flow.normed": "normalised",
   "flow.q": "query of this position",
   "flow.k": "keys of all positions",

@@ -220,6 +220,8 @@ export const zh: Words = {
   "flow.positionVector": "位置向量",
   "flow.sum": "两者之和：进入第 1 层",
   "flow.input": "进入第 {layer} 层的向量",
+  "flow.inputCross": "第 {layer} 层自注意力之后的向量",
+  "flow.crossBetween": "第 5 步和第 6 步之间还有这一层的交叉注意力，选择“交叉”可以看到；y 是它的结果。",
   "flow.normed": "归一化之后",
   "flow.q": "这个位置的查询",
   "flow.k": "所有位置的键",

@@ -196,18 +196,19 @@ function Steps({ flow, trace, kind, part }: { flow: Flow; trace: Trace; kind: Ki
   const root = Math.sqrt(flow.q.length);
   const d = modelValue.value?.config.d_model ?? flow.embedding.length;
   const preNorm = flow.normed !== null;
+  const entering = t(kind === "cross" ? "flow.inputCross" : "flow.input", { layer: flow.layer + 1 });
   const step = (name: Part, order: number) => ({ name, order, open: name === part });
   return (
     <ol class="steps">
       <Step
         {...step("embedding", 1)}
-        equation={`x = √${d} · E[${flow.token.text}] + PE[${flow.position}]`}
+        equation={`√${d} · E[${flow.token.text}] + PE[${flow.position}]`}
         vectors={{ embedding: flow.embedding, position_vector: flow.position_vector, sum: flow.sum }}
       >
         <Strip symbol="√d E" name={t("flow.embedding")} values={flow.embedding} />
         <Strip symbol="PE" name={t("flow.positionVector")} values={flow.position_vector} />
-        <Strip symbol="x" name={t("flow.sum")} values={flow.sum} />
-        {flow.layer > 0 && <Strip symbol={`x${flow.layer}`} name={t("flow.input", { layer: flow.layer + 1 })} values={flow.input} />}
+        <Strip symbol="=" name={t("flow.sum")} values={flow.sum} />
+        {(flow.layer > 0 || kind === "cross") && <Strip symbol="x" name={entering} values={flow.input} />}
       </Step>
       <Step {...step("qkv", 2)} equation={`q = ${preNorm ? "LN(x)" : "x"} Wᵠ,  K = … Wᴷ,  V = … Wⱽ`} vectors={{ q: flow.q }}>
         {flow.normed && <Strip symbol="LN(x)" name={t("flow.normed")} values={flow.normed} />}
@@ -244,7 +245,7 @@ function Steps({ flow, trace, kind, part }: { flow: Flow; trace: Trace; kind: Ki
         equation={preNorm ? "x + Attention(LN(x))" : "LN(x + Attention(x))"}
         vectors={{ input: flow.input, attention_output: flow.attention_output, add_norm: flow.add_norm }}
       >
-        <Strip symbol="x" name={t("flow.input", { layer: flow.layer + 1 })} values={flow.input} />
+        <Strip symbol="x" name={entering} values={flow.input} />
         <Strip symbol="+ Attention" name={t("flow.attentionOutput")} values={flow.attention_output} />
         <Strip symbol="=" name={t(preNorm ? "flow.add" : "flow.addNorm")} values={flow.add_norm} />
       </Step>
@@ -253,13 +254,14 @@ function Steps({ flow, trace, kind, part }: { flow: Flow; trace: Trace; kind: Ki
         equation="max(0, y W₁ + b₁) W₂ + b₂"
         vectors={{ hidden: flow.hidden, feed_forward: flow.feed_forward, output: flow.output }}
       >
+        {kind === "decoder" && <p class="hint">{t("flow.crossBetween")}</p>}
         <Strip
           symbol="max(0, ·)"
           name={t("flow.hidden", { share: percent(flow.hidden.filter((value) => value > 0).length / flow.hidden.length) })}
           values={flow.hidden}
         />
         <Strip symbol="FFN" name={t("flow.feedForward")} values={flow.feed_forward} />
-        <Strip symbol="y" name={t("flow.output", { layer: flow.layer + 1 })} values={flow.output} />
+        <Strip symbol="y + FFN" name={t("flow.output", { layer: flow.layer + 1 })} values={flow.output} />
       </Step>
       {flow.next && (
         <Step {...step("next", 7)} equation="softmax(y Eᵀ)" vectors={{}}>
