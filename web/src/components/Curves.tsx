@@ -97,6 +97,10 @@ export function Curves(props: { title: string; fileName: string; series: Series[
               points={points.map(([px, py]) => `${across(px).toFixed(1)},${up(py).toFixed(1)}`).join(" ")}
             />
           ))}
+          {series.map(
+            ({ name, points: [first, ...more] }, i) =>
+              more.length === 0 && <circle key={name} cx={across(first[0])} cy={up(first[1])} r="3" fill={colours[i % colours.length]} />,
+          )}
           {series.map(({ name }, i) => (
             <g key={name} transform={`translate(${LEFT + (i * (width - LEFT)) / Math.max(4, series.length)} ${HEIGHT + 8})`}>
               <line x2="26" y1="-4" y2="-4" stroke={colours[i % colours.length]} stroke-width="2" stroke-dasharray={DASHES[i % DASHES.length]} />
