@@ -18,7 +18,7 @@ $(STAMP): requirements.lock pyproject.toml scripts/make_venv.sh
 demo: $(STAMP) ## train a Chinese-English translator in two minutes and look into it
 	$(BIN)/pellucid demo $(ARGS)
 
-test: $(STAMP) ## all tests
+test: $(STAMP) $(if $(shell command -v npm),web/node_modules/.ready) ## all tests (those in a browser need node and Chromium)
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: $(STAMP) ## style, format, types
