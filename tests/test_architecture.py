@@ -16,11 +16,14 @@ SOURCE = Path(__file__).parent.parent / "src" / "pellucid"
 
 LADDER = """
     version errors terminal machine
-    config demo_data
-    data.formats.pair data.formats.lines
+    config demo_data data.characters data.shift data.writing
+    data.formats.pair data.formats.lines data.near data.rules
+    data.overlap data.language
     data.formats.registry
     data.formats.*
     data.corpus
+    data.check
+    data.check_report data.cleaning data.splitting
     data.tokenizer
     data.store
     data.batching
@@ -61,6 +64,9 @@ LADDER = """
     cli.common cli.progress cli.workers cli.drawing
     cli.main
     cli.train cli.serve
+    cli.common cli.columns cli.progress cli.workers
+    cli.main cli.checking
+    cli.train
     cli.*
     __main__ __init__
 """

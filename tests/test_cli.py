@@ -19,8 +19,9 @@ import pytest
 import torch
 
 from pellucid.__main__ import main
+from pellucid.cli.columns import Columns
 from pellucid.cli.main import VERBS
-from pellucid.cli.train import Columns, Duration
+from pellucid.cli.train import Duration
 from pellucid.config import RunConfig
 
 ODD_LINES = ["1 2 3", "", "   ", "9 9 9 9", "4\u20285", "6\x857", "x", "1\t2", "\u2581", "</s> <pad>", "0"]

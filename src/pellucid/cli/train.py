@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pellucid.cli.columns import Columns
 from pellucid.cli.common import examples, say
 
 if TYPE_CHECKING:
@@ -34,18 +35,6 @@ class Duration(click.ParamType):
             self.fail(f"{value!r} is no time; write 90s, 10m, 2h or 1h30m", param, ctx)
         hours, minutes, seconds = (float(g or 0) for g in match.groups())
         return hours * 60 + minutes + seconds / 60
-
-
-class Columns(click.ParamType):
-    """Two column numbers: 1,2."""
-
-    name = "A,B"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        parts = str(value).split(",")
-        if len(parts) != 2 or not all(p.strip().isdigit() for p in parts):
-            self.fail(f"{value!r} must be two column numbers, such as 1,2", param, ctx)
-        return int(parts[0]), int(parts[1])
 
 
 @click.command(

@@ -177,16 +177,27 @@ def split_valid(corpus: Corpus, pairs: int = 0) -> tuple[Corpus, Corpus]:
     """
     hashes = np.fromiter((_hash(pair.source) for pair in corpus if why_dropped(pair) is None), np.uint64)
     wanted = min(pairs, len(hashes) // 2) if pairs else min(MOST_HELD_OUT, len(hashes) // 50)
+    held_out = frozenset(choose_texts(hashes, wanted).tolist())
+    return dataclasses.replace(corpus, held_out=held_out), dataclasses.replace(corpus, held_out=held_out, inverse=True)
+
+
+def choose_texts(hashes: np.ndarray, wanted: int) -> np.ndarray:
+    """The smallest of some hashes of texts, so many that about `wanted` pairs have one of them, and never more.
+
+    A text with more pairs than are still wanted is passed over.
+
+    Args:
+        hashes: (pairs,) uint64, equal for pairs of one text.
+    """
     chosen: list[int] = []
     values, counts = np.unique(hashes, return_counts=True)
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
         if wanted <= 0:
             break
-        if count <= wanted:  # a text with more pairs than are wanted stays in training
+        if count <= wanted:
             chosen.append(value)
             wanted -= count
-    held_out = frozenset(chosen)
-    return dataclasses.replace(corpus, held_out=held_out), dataclasses.replace(corpus, held_out=held_out, inverse=True)
+    return np.array(chosen, np.uint64)
 
 
 def _hash(text: str | None) -> int:
