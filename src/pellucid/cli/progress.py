@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 
+from pellucid.data.rules import RULES
 from pellucid.training.records import (
     Finished,
     Plan,
@@ -21,6 +22,8 @@ from pellucid.training.records import (
 )
 
 SECONDS_BETWEEN_LINES = 30.0
+MOST_FAULTS = 6
+"""Kinds of fault that are shown before training."""
 
 
 def duration(seconds: float | None) -> str:
@@ -66,6 +69,16 @@ class Countdown:
             self.console.file.flush()
         else:
             self.console.print(text, markup=False, emoji=False)
+
+
+def _faults(record: Prepared) -> list[str]:
+    """What the check found, the most frequent first."""
+    if not record.faults:
+        return []
+    some = "" if record.looked_at == record.pairs_read else f" of the first {record.looked_at:,} pairs"
+    most = sorted(record.faults.items(), key=lambda fault: -fault[1])[:MOST_FAULTS]
+    lines = [f"  fault     {count:,}{some}: {rule}: {RULES[rule]}" for rule, count in most]
+    return [*lines, "  see them: pellucid check PAIRS; train without them: pellucid clean PAIRS --out FILE"]
 
 
 class Watch:
@@ -140,6 +153,7 @@ class Watch:
     def _prepared(self, record: Prepared) -> None:
         lines = [f"pairs       {record.pairs_kept:,} of {record.pairs_read:,}, {record.valid_pairs:,} to validate on"]
         lines += [f"  dropped   {count:,}: {why}" for why, count in record.dropped.items() if count]
+        lines += _faults(record)
         vocab = f"{record.source_vocab:,}"
         if record.target_vocab != record.source_vocab:
             vocab += f" and {record.target_vocab:,}"

@@ -3,8 +3,7 @@ section 3.4), in numpy.
 
 The Jaccard similarity of two sets of words is the chance that the smallest of a random hash over either set is the same.
 48 such minima make a signature. Texts are compared only where all four minima of one of 12 bands agree, and are near
-where at least three quarters of the 48 do: texts that share nine words of ten are found (almost) always, four of five
-nearly always, half of them never.
+where at least seven tenths of the 48 do. So of two texts of ten words one word may differ, mostly two.
 
 Why not a library: the well-kept one (datasketch) hashes a text at a time and keeps an index of Python objects. Here a
 chunk of texts is hashed by one numpy operation a minimum, and the bands lie in temporary files and are sorted one after
@@ -25,7 +24,7 @@ from pellucid.data.characters import mixed
 
 BANDS, ROWS = 12, 4
 MINIMA = BANDS * ROWS
-ALIKE = 0.75
+ALIKE = 0.7
 """The share of equal minima from which two texts are near."""
 FEWEST_WORDS = 4
 """Texts with fewer words are near nothing: one word would be too much of them."""

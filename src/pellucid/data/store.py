@@ -19,7 +19,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +28,7 @@ import numpy as np
 
 from pellucid.config import DataConfig
 from pellucid.data.corpus import Corpus, CorpusReport, why_dropped
+from pellucid.data.formats.pair import SentencePair
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import DataError
 from pellucid.machine import available_cores
@@ -45,6 +46,7 @@ MAPPED_AT_ONCE = 64 << 10
 """What Linux maps around a byte that is touched, where the file is in its cache."""
 
 Progress = Callable[[int], None]
+Look = Callable[[Sequence[SentencePair]], None]
 
 
 class PairStore:
@@ -100,6 +102,7 @@ class PairStore:
         progress: Progress | None = None,
         *,
         threads: int = 0,
+        look: Look | None = None,
     ) -> tuple[PairStore, CorpusReport]:
         """The store of `corpus`, found or built; and what was dropped on the way.
 
@@ -107,6 +110,7 @@ class PairStore:
             config: `max_tokens` and `max_ratio` drop pairs here.
             progress: is told, now and then, the number of pairs read so far.
             threads: for the tokenizers; 0 takes the cores that this process may use.
+            look: is shown all pairs, some at a time, if the store is built.
 
         Raises:
             DataError: the store cannot be written (a full disk), or `directory` holds something else; also what
@@ -125,7 +129,7 @@ class PairStore:
             directory.parent.mkdir(parents=True, exist_ok=True)
             _remove_leftovers(directory)
             partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}.{os.getpid()}.", dir=directory.parent))
-            meta = _Writer(partial, tokenizers, config, threads or available_cores(), progress).write(corpus)
+            meta = _Writer(partial, tokenizers, config, threads or available_cores(), progress, look).write(corpus)
             with (partial / META).open("w", encoding="utf-8") as file:
                 json.dump({"version": VERSION, "fingerprint": fingerprint, **meta}, file, indent=1)
                 _to_disk(file.fileno(), file.flush)
@@ -201,9 +205,10 @@ class _Writer:
         config: DataConfig,
         threads: int,
         progress: Progress | None,
+        look: Look | None,
     ) -> None:
         self.directory, self.tokenizers, self.config = directory, tokenizers, config
-        self.threads, self.progress = threads, progress
+        self.threads, self.progress, self.look = threads, progress, look
         self.dtypes = tuple(np.dtype("<u2" if len(t) <= 1 << 16 else "<u4") for t in tokenizers)
         self.report = CorpusReport()
         self.ends = [0, 0]
@@ -237,21 +242,28 @@ class _Writer:
     def _chunks(self, corpus: Corpus) -> Iterator[list[tuple[str, str]]]:
         """Stripped pairs that have text on both sides; counts the others."""
         chunk: list[tuple[str, str]] = []
-        read = characters = 0
+        read: list[SentencePair] = []
+        characters = 0
         for pair in corpus:
             self.report.read += 1
-            read += 1
+            read.append(pair)
             why = why_dropped(pair)
             if why is not None or pair.source is None or pair.target is None:
                 self.report.dropped[why or "bad bytes"] += 1
             else:
                 chunk.append((pair.source.strip(), pair.target.strip()))
                 characters += len(pair.source) + len(pair.target)
-            if read >= CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
+            if len(read) >= CHUNK_PAIRS or characters >= CHUNK_CHARACTERS:
+                self._show(read)
                 yield chunk
-                chunk, read, characters = [], 0, 0
+                chunk, read, characters = [], [], 0
         if read:
+            self._show(read)
             yield chunk
+
+    def _show(self, pairs: list[SentencePair]) -> None:
+        if self.look is not None:
+            self.look(pairs)
 
     def _write_chunk(self, pairs: list[tuple[str, str]]) -> None:
         rows = [t.encode_batch([pair[i] for pair in pairs], self.threads) for i, t in enumerate(self.tokenizers)]

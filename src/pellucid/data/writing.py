@@ -68,7 +68,7 @@ def _text(raw: io.BufferedWriter, suffix: str) -> TextIO:
     if suffix == ".gz":
         file = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0)  # the same text gives the same bytes
     elif suffix == ".xz":
-        file = lzma.LZMAFile(raw, "wb")
+        file = lzma.LZMAFile(raw, "wb")  # noqa: SIM115  (the text file around it closes it)
     return io.TextIOWrapper(cast(io.BufferedWriter, file), encoding="utf-8", newline="\n")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class Prepared:
     precision: str
     threads: int
     notes: tuple[str, ...]
+    looked_at: int = 0
+    """How many of the pairs were checked for faults; 0 where they had been prepared before."""
+    faults: dict[str, int] = field(default_factory=dict)
+    """What the check found, by the names of `pellucid check`, and in how many pairs."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ import torch
 
 from pellucid.checkpoint import LoadedModel, average_weights, save_model, write_atomically
 from pellucid.config import PRESETS, RunConfig, TransformerConfig
+from pellucid.data.check import QUICK, Check
 from pellucid.data.corpus import Corpus, split_valid, why_dropped
+from pellucid.data.formats.pair import SentencePair
+from pellucid.data.overlap import EvaluationSets
 from pellucid.data.store import PairStore
 from pellucid.data.tokenizer import Tokenizer, choose_vocab_size
 from pellucid.errors import ConfigError, TrainingError
@@ -40,6 +43,11 @@ MAY_CHANGE = {
     "device", "threads",
 }  # fmt: skip
 """Training settings that a resumed run may change, because they do not change what an update does."""
+
+MOST_LOOKED_AT = 1_000_000
+"""Pairs that are checked before training: seconds, and some 50 MB."""
+NOT_IN_TRAINING = ("bad-bytes", "empty", "one-to-many")
+"""Faults that are not looked for there: the first two are dropped and counted, the third is as often meant."""
 
 OnRecord = Callable[[Record], None]
 
@@ -127,7 +135,10 @@ def _train(
     def told(stage: str) -> Callable[[int], None]:
         return lambda done: tell(Preparing(stage=stage, done=done, total=None))
 
-    store, report = PairStore.build(folder.store, corpus, source, target, config.data, told("pairs"), threads=threads)
+    look = _FirstLook(valid_corpus if inputs["valid"] or inputs["valid_src"] else None)
+    store, report = PairStore.build(
+        folder.store, corpus, source, target, config.data, told("pairs"), threads=threads, look=look
+    )
     if not len(store):
         raise TrainingError(
             "no pair is left to train on: "
@@ -186,6 +197,8 @@ def _train(
             precision="bfloat16" if device.type == "cuda" and config.training.precision != "float32" else "float32",
             threads=threads,
             notes=tuple(notes),
+            looked_at=len(look.check),
+            faults=look.faults(),
         )
     )
     tell(trainer.plan())
@@ -353,6 +366,20 @@ def choose_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"`device` {name!r} cannot be used: {error}", hint="--device cpu") from error
     return device
+
+
+class _FirstLook:
+    """The quick part of `pellucid check`, on the first pairs while they are prepared; what is dropped is left to others."""
+
+    def __init__(self, valid: Corpus | None) -> None:
+        sets = None if valid is None else EvaluationSets({"valid": valid}, near=False)
+        self.check = Check([rule for rule in QUICK if rule not in NOT_IN_TRAINING], evaluation=sets)
+
+    def __call__(self, pairs: Sequence[SentencePair]) -> None:
+        self.check.add(pairs[: MOST_LOOKED_AT - len(self.check)])
+
+    def faults(self) -> dict[str, int]:
+        return self.check.finish().counts()
 
 
 def _describe(
