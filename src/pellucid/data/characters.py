@@ -194,16 +194,19 @@ class Texts:
         """(C,) uint8: the script of each character, 0 for none."""
         return (self._properties >> 16).astype(np.uint8)
 
-    def main_scripts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What each text is written in.
-
-        Returns:
-            (N,) uint8 the script that most letters are of, 0 where there are no letters; (N,) how many letters those
-            are, a Han character, a kana or a Hangul syllable counting as three; and (N,) how many there are in all.
-        """
+    @cached_property
+    def _known_scripts(self) -> np.ndarray:
+        """The numbers of all scripts that occur."""
         found = np.zeros(256, bool)
         found[self.scripts] = True
-        known = np.flatnonzero(found[1:]) + 1
+        return np.flatnonzero(found[1:]) + 1
+
+    @cached_property
+    def main_scripts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What each text is written in: (N,) uint8 the script that most letters are of, 0 where there are none; (N,) how
+        many letters those are, a Han character, a kana or a Hangul syllable counting as three; (N,) how many in all.
+        """
+        known = self._known_scripts
         if not len(known) or not len(self):
             return np.zeros(len(self), np.uint8), np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
         counts = np.stack([
@@ -275,12 +278,11 @@ class Texts:
 
     def mixes(self, one: str, other: str) -> np.ndarray:
         """(N,) bool: somewhere a letter of script `one` stands right beside one of script `other`."""
-        scripts, (a, b) = self.scripts, (tables().script_number(name) for name in (one, other))
-        if not len(self) or not (scripts == b).any() or not (scripts == a).any():
-            return np.zeros(len(self), bool)
-        left, right = scripts[:-1], scripts[1:]
+        a, b = (tables().script_number(name) for name in (one, other))
         found = np.zeros(len(self), bool)
-        found[self.owner[:-1][((left == a) & (right == b)) | ((left == b) & (right == a))]] = True
+        if {a, b} <= set(self._known_scripts.tolist()):
+            left, right = self.scripts[:-1], self.scripts[1:]
+            found[self.owner[:-1][((left == a) & (right == b)) | ((left == b) & (right == a))]] = True
         return found
 
 

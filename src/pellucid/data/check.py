@@ -18,7 +18,7 @@ from pellucid.data import rules
 from pellucid.data.characters import Texts, tables
 from pellucid.data.corpus import Corpus
 from pellucid.data.formats.pair import SentencePair
-from pellucid.data.near import NearDuplicates
+from pellucid.data.near import FEWEST_WORDS, NearDuplicates
 from pellucid.data.overlap import EvaluationSets
 from pellucid.data.rules import BIT, RULES
 from pellucid.data.shift import find_shifts
@@ -133,7 +133,7 @@ class Check:
     ) -> None:
         self.look_for = frozenset(look_for)
         self.max_characters, self.evaluation, self.is_foreign = max_characters, evaluation, is_foreign
-        self._near = NearDuplicates() if "near-duplicate" in self.look_for else None
+        self._near = NearDuplicates(2 * FEWEST_WORDS) if "near-duplicate" in self.look_for else None
         self._kept = _Kept()
         self._files: list[tuple[int, str]] = []
         self._count = 0
@@ -352,7 +352,7 @@ def _length_outliers(lengths: np.ndarray) -> tuple[float, np.ndarray]:
 
 def _clear_script(texts: Texts) -> np.ndarray:
     """(N,) uint8: the script that more than half of a text's letters are of, 0 where it has few letters."""
-    script, letters, of_all = texts.main_scripts()
+    script, letters, of_all = texts.main_scripts
     return np.where((letters >= FEWEST_LETTERS) & (2 * letters > of_all), script, 0).astype(np.uint8)
 
 

@@ -60,7 +60,7 @@ class LanguageGuess:
         """(N,) bool: a side is surely in another language."""
         found = np.zeros(len(source), bool)
         for side, language in zip((source, target), self.languages, strict=True):
-            _, letters, _ = side.main_scripts()
+            _, letters, _ = side.main_scripts
             for i in np.flatnonzero(letters >= FEWEST_LETTERS).tolist():
                 shares = dict(self._identifier.rank(side.texts[i]))
                 best = max(shares, key=lambda name: shares[name])

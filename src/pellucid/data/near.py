@@ -26,7 +26,7 @@ BANDS, ROWS = 12, 4
 MINIMA = BANDS * ROWS
 ALIKE = 0.7
 """The share of equal minima from which two texts are near."""
-FEWEST_WORDS = 4
+FEWEST_WORDS = 5
 """Texts with fewer words are near nothing: one word would be too much of them."""
 _COMPARED_AT_ONCE = 1 << 18
 
@@ -70,9 +70,14 @@ def alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 class NearDuplicates:
-    """Feed texts with :meth:`add`, then :meth:`find`. Closing it (or leaving its `with`) removes the temporary files."""
+    """Feed texts with :meth:`add`, then :meth:`find`. Closing it (or leaving its `with`) removes the temporary files.
 
-    def __init__(self) -> None:
+    Args:
+        fewest_words: texts with fewer are near nothing.
+    """
+
+    def __init__(self, fewest_words: int = FEWEST_WORDS) -> None:
+        self.fewest_words = fewest_words
         self._files = ExitStack()
         self._bands: list[IO[bytes]] = [self._file() for _ in range(BANDS)]
         self._sketches = self._file()
@@ -93,7 +98,7 @@ class NearDuplicates:
 
     def add(self, words: np.ndarray, bounds: np.ndarray) -> None:
         """The words of the next texts, as for :func:`signatures`."""
-        enough = np.flatnonzero(np.diff(bounds) >= FEWEST_WORDS)
+        enough = np.flatnonzero(np.diff(bounds) >= self.fewest_words)
         signature = signatures(words, bounds)[enough]
         for file, keys in zip(self._bands, band_keys(signature).T, strict=True):
             file.write(keys.tobytes())

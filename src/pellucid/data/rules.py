@@ -91,7 +91,7 @@ def has_same_sides(source: Texts, target: Texts) -> np.ndarray:
     same = np.fromiter(map(operator.eq, source.texts, target.texts), bool, len(source))
     if not same.any():
         return same
-    _, letters, _ = source.main_scripts()
+    _, letters, _ = source.main_scripts
     return same & (np.diff(source.word_bounds) >= 2) & (letters >= 2)
 
 
@@ -142,7 +142,9 @@ def has_other_addresses(source: Texts, target: Texts) -> np.ndarray:
         asked |= True
     found = np.zeros(len(source), bool)
     for i in np.flatnonzero(asked).tolist():
-        found[i] = addresses(source.texts[i]) != addresses(target.texts[i])
+        both = source.texts[i] + "\n" + target.texts[i]
+        if "://" in both or "@" in both or "www." in both:
+            found[i] = addresses(source.texts[i]) != addresses(target.texts[i])
     return found
 
 
