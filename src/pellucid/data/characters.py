@@ -18,7 +18,7 @@ CODE_POINTS = 0x110000
 WORD = 1
 """Letters, marks and digits: what words are made of."""
 CONTROL = 2
-"""Control characters other than tab and line ends, separators of lines and paragraphs, what is invisible or no character."""
+"""Control characters other than tab and line ends, and code points that are no characters."""
 BIDI = 4
 """Characters that turn the direction of what follows: embeddings, overrides, isolates."""
 HAN_LIKE = 8
@@ -35,12 +35,12 @@ MOJIBAKE_NEXT = 512
 """What its further bytes look like."""
 REPLACEMENT = 1024
 """U+FFFD, what stands for bytes that could not be read."""
-COMBINING = 256
-"""Marks that may be written as one character with the letter before them: such a text may need NFC."""
+INVISIBLE = 256
+"""What nobody sees: soft hyphens, spaces without width, byte order marks, separators of lines and paragraphs."""
 
 NO_SCRIPT = 0
 """The script of what is no letter."""
-_FAT_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
+_FAT_SCRIPTS = ("HAN", "HIRAGANA", "KATAKANA", "HANGUL")
 """A character of these says about as much as three letters."""
 _UNSPACED_SCRIPTS = ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
 _INVISIBLE = frozenset(
@@ -68,18 +68,19 @@ class Tables:
         """A random number for each folded letter or digit; 0 for what stands in no word."""
         self.script_names = [""]
         numbers = {"": NO_SCRIPT}
-        for code in [*range(0x20000), *range(0x2F800, 0x2FA20), *range(0xE0000, 0xE0080)]:
+        for code in [*range(0x20000), *range(0x2F800, 0x2FA20)]:
             character = chr(code)
             category = unicodedata.category(character)
             if category[0] in "LMN":
                 self.flags[code] |= WORD
                 self._letter(code, character, category, numbers)
-            elif (category in ("Cc", "Cn") and code not in _SPACES and _is_no_text(code)) or code in _INVISIBLE:
+            elif category in ("Cc", "Cn") and code not in _SPACES and _is_no_text(code):
                 self.flags[code] |= CONTROL
-        han = numbers["CJK"]
+        han = numbers["HAN"]
         for first, last in ((0x20000, 0x2F800), (0x2FA20, 0x32400)):
             self.flags[first:last] |= WORD | HAN_LIKE
             self.scripts[first:last] = han
+        self.flags[[*_INVISIBLE]] |= INVISIBLE
         self.flags[[*_DIRECTIONS]] |= BIDI
         self.flags[[ord(c) for c in "%{$<["]] |= PLACEHOLDER_SIGN
         self.flags[[ord(c) for c in ":@"]] |= ADDRESS_SIGN
@@ -94,8 +95,6 @@ class Tables:
         """How many letters a character of each script counts for."""
 
     def _letter(self, code: int, character: str, category: str, numbers: dict[str, int]) -> None:
-        if unicodedata.combining(character):
-            self.flags[code] |= COMBINING
         digit = unicodedata.digit(character, None) if category == "Nd" else None
         if digit is not None:
             self.digits[code] = digit
@@ -110,13 +109,13 @@ class Tables:
             numbers[name] = len(numbers)
             self.script_names.append(name)
         self.scripts[code] = numbers[name]
-        if name in ("CJK", "HIRAGANA", "KATAKANA"):
+        if name in ("HAN", "HIRAGANA", "KATAKANA"):
             self.flags[code] |= HAN_LIKE
         elif name in _UNSPACED_SCRIPTS:
             self.flags[code] |= UNSPACED
 
     def script_number(self, name: str) -> int:
-        """Of a name such as LATIN or CJK, the first word of Unicode's names of its letters."""
+        """Of a name such as LATIN or HAN: the first word of Unicode's names of its letters, but for Han."""
         return self.script_names.index(name)
 
 
@@ -132,12 +131,12 @@ def _is_no_text(code: int) -> bool:
 
 
 def _script(character: str) -> str:
-    """The first word of the character's name says its script ("CJK", "HANGUL", "LATIN"), but for some wide forms."""
+    """The first word of the character's name says its script ("HANGUL", "LATIN"), but for Han and some wide forms."""
     words = unicodedata.name(character, "").split()
     while words and words[0] in ("FULLWIDTH", "HALFWIDTH", "MODIFIER", "LETTER", "CAPITAL", "SMALL"):
         words.pop(0)
     first = words[0] if words else ""
-    return "CJK" if first.startswith(("IDEOGRAPHIC", "KANGXI")) else "" if first in _NO_SCRIPTS else first
+    return "HAN" if first.startswith(("CJK", "IDEOGRAPHIC", "KANGXI")) else "" if first in _NO_SCRIPTS else first
 
 
 _NO_SCRIPTS = frozenset(

@@ -32,6 +32,10 @@ UNUSUAL_SIGMAS = 6.0
 """and by so many standard deviations of its length (Gale and Church 1993: the deviation grows with the root of it)."""
 USUAL_SCRIPT = 0.1
 """A script in which this share of a side's texts is written is usual for it."""
+CLEAR_SCRIPT = 0.8
+"""With fewer of its letters in one script a text is in no script alone: it may name somebody in another."""
+JAPANESE = ("HAN", "HIRAGANA", "KATAKANA")
+"""Where kana are usual, all of these are."""
 FEWEST_LETTERS = 8
 """A text with fewer letters is in no wrong script: names and abbreviations are in Latin everywhere."""
 
@@ -249,7 +253,10 @@ class Check:
             counts[0] = 0
             shares = counts / max(1, counts.sum())
             findings.scripts[side].update((names[i], float(shares[i])) for i in np.argsort(-shares) if shares[i] > 0)
-            wrong |= (shares < USUAL_SCRIPT)[scripts[side]] & (scripts[side] > 0)
+            usual = shares >= USUAL_SCRIPT
+            japanese = [names.index(name) for name in JAPANESE]
+            usual[japanese] |= usual[japanese[1:]].any()
+            wrong |= ~usual[scripts[side]] & (scripts[side] > 0)
         self._set(findings.faults, "script", filled[wrong[filled]])
 
     def _find_shifted(self, findings: Findings) -> None:
@@ -268,6 +275,7 @@ _TESTS = {
     "mixed-script": rules.mixes_scripts,
     "mojibake": rules.is_mojibake,
     "control": rules.has_control,
+    "invisible": rules.has_invisible,
     "bidi": rules.has_bidi,
     "numbers": rules.has_other_numbers,
     "addresses": rules.has_other_addresses,
@@ -351,9 +359,9 @@ def _length_outliers(lengths: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def _clear_script(texts: Texts) -> np.ndarray:
-    """(N,) uint8: the script that more than half of a text's letters are of, 0 where it has few letters."""
+    """(N,) uint8: the script that most of a text's letters are of; 0 where it has few letters, or many of others."""
     script, letters, of_all = texts.main_scripts
-    return np.where((letters >= FEWEST_LETTERS) & (2 * letters > of_all), script, 0).astype(np.uint8)
+    return np.where((letters >= FEWEST_LETTERS) & (letters >= CLEAR_SCRIPT * of_all), script, 0).astype(np.uint8)
 
 
 def _words_of_both(source: Texts, target: Texts) -> tuple[np.ndarray, np.ndarray]:

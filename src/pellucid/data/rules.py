@@ -15,6 +15,7 @@ from pellucid.data.characters import (
     ADDRESS_SIGN,
     BIDI,
     CONTROL,
+    INVISIBLE,
     MOJIBAKE_LEAD,
     MOJIBAKE_NEXT,
     PLACEHOLDER_SIGN,
@@ -31,7 +32,7 @@ RULES = {
     "near-duplicate": "shares about four words of five with an earlier pair",
     "overlap": "the source stands in the validation or test set",
     "overlap-normalised": "it does, but for case, punctuation and white space",
-    "overlap-near": "the source shares about four words of five with one of the validation or test set",
+    "overlap-near": "the source shares about four words of five with one of those sets",
     "same-sides": "source and target are the same text of two words or more",
     "length-ratio": "one side is far longer than usual for the other",
     "too-long": "a side has more characters than --max-characters",
@@ -39,7 +40,8 @@ RULES = {
     "mixed-script": "Latin and Cyrillic letters in one word",
     "language": "a side is in another language than most of that side",
     "mojibake": "UTF-8 that was read as something else, or a replacement character",
-    "control": "control characters, or characters that nobody sees",
+    "control": "control characters, or code points that are no characters",
+    "invisible": "characters that nobody sees: soft hyphens, spaces without width, byte order marks",
     "bidi": "characters that turn the direction of the text",
     "numbers": "the digits of the two sides differ",
     "addresses": "addresses of the web or of mail differ",
@@ -68,7 +70,10 @@ PLACEHOLDER = re.compile(
     r"|</?[A-Za-z][\w:-]*"  # tags, by name: what stands in their attributes may be translated
     r"|\[/?X\d+X\]"  # marks of translation tools
 )
-ADDRESS = re.compile(r"(?:(?:https?|ftp)://|www\.)[^\s<>\"'（）「」【】《》，。、；！？]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+ADDRESS = re.compile(
+    r"(?:(?:https?|ftp)://|www\.)[^\s<>\"'\u0080-\U0010ffff]+|[A-Za-z0-9.+_-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+)
+"""Without letters beyond ASCII, which are of the sentence: there may be no space between."""
 _QUESTION_MARKS = np.array([ord(c) for c in "?？؟"])
 _END_OF_SENTENCE = ".,;:!?)]}…"
 
@@ -100,6 +105,11 @@ def has_control(source: Texts, target: Texts) -> np.ndarray:
     return ((source.has | target.has) & CONTROL) > 0
 
 
+def has_invisible(source: Texts, target: Texts) -> np.ndarray:
+    """(N,) bool"""
+    return ((source.has | target.has) & INVISIBLE) > 0
+
+
 def has_bidi(source: Texts, target: Texts) -> np.ndarray:
     """(N,) bool"""
     return ((source.has | target.has) & BIDI) > 0
@@ -121,10 +131,14 @@ def mixes_scripts(source: Texts, target: Texts) -> np.ndarray:
 
 
 def has_other_numbers(source: Texts, target: Texts) -> np.ndarray:
-    """(N,) bool: digits are compared whatever their order and script, so that 1,000 is 1.000 and 12/31 is 31.12."""
+    """(N,) bool: digits are compared whatever their order and script, so that 1,000 is 1.000 and 12/31 is 31.12.
+
+    Where they differ in zeros alone, a word may say the rest: 10,000 is 10 thousand.
+    """
     difference = source.digits - target.digits
     gone, new = difference.clip(0).sum(axis=1), (-difference).clip(0).sum(axis=1)
-    return ((gone > 0) & (new > 0)) | (gone >= LOST_DIGITS) | (new >= LOST_DIGITS)
+    changed = ((gone > 0) & (new > 0)) | (gone >= LOST_DIGITS) | (new >= LOST_DIGITS)
+    return changed & difference[:, 1:].any(axis=1)
 
 
 def has_other_placeholders(source: Texts, target: Texts) -> np.ndarray:
