@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,9 @@ MAX_CHARACTERS = 1000
 UNUSUAL_LENGTH = 2.0
 """A length ratio must be off by this factor at least to be an outlier,"""
 UNUSUAL_SIGMAS = 6.0
-"""and by so many standard deviations of its length (Gale and Church 1993: the deviation grows with the root of it)."""
+"""and by so many standard deviations of its length (Gale and Church 1993: the deviation grows with the root of it),"""
+UNUSUAL_CHARACTERS = 20
+"""and by so many characters of one side or the other: short phrases are said in many ways."""
 USUAL_SCRIPT = 0.1
 """A script in which this share of a side's texts is written is usual for it."""
 CLEAR_SCRIPT = 0.8
@@ -163,11 +165,13 @@ class Check:
             if rule in self.look_for:
                 faults[found] |= np.uint32(BIT[rule])
 
+        bad = np.zeros(len(pairs), bool)
         for side in sides:
             if None in side:
-                report("bad-bytes", np.array([text is None for text in side]))
+                bad |= np.array([text is None for text in side])
+        report("bad-bytes", bad)
         empty = rules.is_empty(source, target)
-        report("empty", empty & (faults == 0))
+        report("empty", empty & ~bad)
         report("too-long", (source.lengths > self.max_characters) | (target.lengths > self.max_characters))
         for rule, test in _TESTS.items():
             if rule in self.look_for:
@@ -213,6 +217,11 @@ class Check:
             findings.overlap_places = self.evaluation.places
         return findings
 
+    def close(self) -> None:
+        """Remove temporary files, if it has any. :meth:`finish` does it too."""
+        if self._near is not None:
+            self._near.close()
+
     def _set(self, faults: np.ndarray, rule: str, which: np.ndarray) -> None:
         if rule in self.look_for:
             faults[which] |= np.uint32(BIT[rule])
@@ -220,6 +229,7 @@ class Check:
     def _find_repeats(self, findings: Findings, filled: np.ndarray) -> None:
         kept, faults = self._kept, findings.faults
         if not len(filled):
+            self.close()
             return
         sources = np.concatenate(kept.sources)[filled]
         pairs = sources + np.concatenate(kept.targets)[filled] * np.uint64(0x9E3779B97F4A7C15)
@@ -262,7 +272,7 @@ class Check:
     def _find_shifted(self, findings: Findings) -> None:
         marks = np.concatenate([np.zeros((2, 0), np.uint8), *self._kept.marks], axis=1)
         begins = [number for number, _ in self._files]
-        for begin, end in zip(begins, [*begins[1:], len(findings)], strict=True):
+        for begin, end in pairwise([*begins, len(findings)]):
             here = slice(begin, end)
             for shift in find_shifts(*findings.lengths[:, here], *marks[:, here]):
                 stretch = slice(begin + shift.begin, begin + shift.end)
@@ -285,11 +295,14 @@ _TESTS = {
 
 def check_corpus(corpus: Corpus, check: Check, progress: Callable[[int], None] | None = None) -> Findings:
     """Read `corpus` through `check`; `progress` is told how many pairs have been read."""
-    for some in in_chunks(corpus):
-        check.add(some)
-        if progress is not None:
-            progress(len(check))
-    return check.finish()
+    try:
+        for some in in_chunks(corpus):
+            check.add(some)
+            if progress is not None:
+                progress(len(check))
+        return check.finish()
+    finally:
+        check.close()
 
 
 def faults_with_examples(corpus: Corpus, findings: Findings, examples: int = 3) -> list[Fault]:
@@ -353,9 +366,10 @@ def _length_outliers(lengths: np.ndarray) -> tuple[float, np.ndarray]:
     away -= usual
     root = np.sqrt((source + target * np.exp(-usual)) / 2)
     sigma = max(0.5, 1.4826 * float(np.median(np.abs(away * root))))
-    return float(np.exp(usual)), (np.abs(away) > np.log(UNUSUAL_LENGTH)) & (
-        np.abs(away) * root > UNUSUAL_SIGMAS * sigma
-    )
+    ratio = float(np.exp(usual))
+    surplus = np.abs(target - ratio * source) * max(1.0, 1 / ratio)
+    far = (np.abs(away) > np.log(UNUSUAL_LENGTH)) & (np.abs(away) * root > UNUSUAL_SIGMAS * sigma)
+    return ratio, far & (surplus >= UNUSUAL_CHARACTERS)
 
 
 def _clear_script(texts: Texts) -> np.ndarray:

@@ -34,7 +34,7 @@ def write_clean(
     Raises:
         DataError: a file cannot be written.
     """
-    bits = np.uint32(sum(BIT[rule] for rule in {*rules, UNWRITABLE}))
+    bits = np.uint32(sum(BIT[rule] for rule in set(rules)))
     reasons = (findings.faults & bits).tolist()
     names = {bit: rule for rule, bit in BIT.items()}
     dropped: Counter[str] = Counter()
@@ -42,6 +42,8 @@ def write_clean(
     with NewFile(out) as good, NewFile(report) as bad:
         bad.write(tsv_line("rules", "file", "line", "source", "target"))
         for pair, reason in zip(corpus, reasons, strict=True):
+            if pair.source is None or pair.target is None:
+                reason |= BIT[UNWRITABLE]
             if not reason:
                 kept += 1
                 good.write(tsv_line(pair.source, pair.target))

@@ -74,12 +74,11 @@ class EvaluationSets:
         return found
 
     def _note(self, kind: str, i: int, k: int, first: int, found: dict[str, np.ndarray]) -> None:
-        found[kind][i] = True
         self._found[kind].add(k)
         known = first + i in self.places
-        if known and kind == "overlap":
-            self.places[first + i] = self._held[k].where
-        elif not known and self._told[kind] < REMEMBERED:
+        closer = known and kind == "overlap" and not found["overlap"][i]
+        found[kind][i] = True
+        if closer or (not known and self._told[kind] < REMEMBERED):
             self._told[kind] += 1
             self.places[first + i] = self._held[k].where
 

@@ -79,7 +79,7 @@ _END_OF_SENTENCE = ".,;:!?)]}…"
 
 _CONTINUATION = "\u0080-\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
 GARBLED = re.compile(
-    rf"â€|ï»¿|ðŸ|[ÂÃ][{_CONTINUATION}]"
+    rf"â[€\u0080]|ï»¿|ð[Ÿ\u009f]|[ÂÃ][{_CONTINUATION}]"
     rf"|(?:[à-ï][{_CONTINUATION}]{{2}}.{{0,8}}?){{2}}"  # one alone may be «café…»
     rf"|(?:[Ä-ß][{_CONTINUATION}].{{0,8}}?){{3}}"
 )
