@@ -32,9 +32,7 @@ faults. What is looked for, by name:
 )
 @pair_options
 @check_options
-@click.option(
-    "--rules", type=Rules(), help="What to look for, with commas between. [all; language if py3langid is there]"
-)
+@click.option("--rules", type=Rules(), help="What to look for, with commas between. [all; language if one is named]")
 @click.option(
     "--examples", "shown", type=click.IntRange(0), default=3, show_default=True, metavar="N", help="Of each fault."
 )
@@ -46,13 +44,13 @@ def command(
 ) -> None:
     from pellucid.data.check import faults_with_examples, places
     from pellucid.data.check_report import CheckReport, shift_ends, shift_places
-    from pellucid.data.language import is_installed
     from pellucid.data.writing import NewFile
 
     if rules is None:
-        rules = tuple(rule for rule in RULES if rule != "language" or is_installed())
-        if "language" not in rules:
-            say("note: languages are not looked at, scripts are: pip install 'pellucid[detect]'")
+        named = bool(given["source_lang"] or given["target_lang"])
+        rules = tuple(rule for rule in RULES if rule != "language" or named)
+        if not named:
+            say("note: scripts are looked at, languages only if you name them: --source-lang CODE --target-lang CODE")
     corpus = corpus_of(given)
     findings = look(corpus, rules, given)
     shifts = shift_places(findings, places(corpus, shift_ends(findings)))

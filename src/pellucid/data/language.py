@@ -6,8 +6,9 @@ Only of texts that are long enough to be sure of: filters that guess the languag
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ SURE = 0.9
 """The least probability of another language,"""
 EXCLUDED = 0.02
 """and the largest of the right one, for a text to be called foreign."""
+LEARNT_FROM = 300
+"""So many long texts say which language a side is in,"""
+LOOKED_AT = 50_000
+"""looked for among so many pairs."""
 
 
 def is_installed() -> bool:
@@ -32,40 +37,70 @@ def is_installed() -> bool:
 class LanguageGuess:
     """Tells of many texts which are in another language than `source` and `target` (two-letter codes, such as zh).
 
+    A side whose language is None is not judged.
+
     Raises:
         ConfigError: py3langid is not installed, or does not know the language.
     """
 
-    def __init__(self, source: str, target: str) -> None:
+    def __init__(self, source: str | None, target: str | None) -> None:
         self._identifier = _identifier()
-        self.languages = _primary(source), _primary(target)
+        self.languages = tuple(_primary(code) if code else None for code in (source, target))
         for language in self.languages:
-            if language not in self._identifier.labels:
+            if language is not None and language not in self._identifier.labels:
                 raise ConfigError(
                     f"the language must be one that py3langid knows, but is {language!r}",
                     hint=f"one of {', '.join(sorted(self._identifier.labels))}",
                 )
 
     @classmethod
-    def learn(cls, pairs: Iterable[SentencePair]) -> LanguageGuess:
-        """For the languages that most of some pairs are in; English where nothing is long enough to tell."""
+    def learn(cls, pairs: Iterable[SentencePair], source: str | None, target: str | None) -> LanguageGuess:
+        """With the language of most of the first long texts where none is given."""
         identifier, found = _identifier(), (Counter[str](), Counter[str]())
-        for pair in pairs:
-            for counter, text in zip(found, (pair.source, pair.target), strict=True):
-                if text and len(text) >= FEWEST_LETTERS:
-                    counter[identifier.classify(text)[0]] += 1
-        return cls(*(counter.most_common(1)[0][0] if counter else "en" for counter in found))
+        wanted = [counter for counter, given in zip(found, (source, target), strict=True) if given is None]
+        for some in _some(pairs):
+            if all(counter.total() >= LEARNT_FROM for counter in wanted):
+                break
+            for counter, side in zip(found, _sides(some), strict=True):
+                if any(counter is w for w in wanted) and counter.total() < LEARNT_FROM:
+                    counter.update(identifier.classify(side.texts[i])[0] for i in _long(side))
+        return cls(source or _usual(found[0]), target or _usual(found[1]))
 
     def __call__(self, source: Texts, target: Texts) -> np.ndarray:
         """(N,) bool: a side is surely in another language."""
         found = np.zeros(len(source), bool)
         for side, language in zip((source, target), self.languages, strict=True):
-            _, letters, _ = side.main_scripts
-            for i in np.flatnonzero(letters >= FEWEST_LETTERS).tolist():
+            for i in _long(side) if language is not None else ():
                 shares = dict(self._identifier.rank(side.texts[i]))
                 best = max(shares, key=lambda name: shares[name])
                 found[i] |= best != language and shares[best] >= SURE and shares[language] <= EXCLUDED
         return found
+
+
+def _long(texts: Texts) -> list[int]:
+    """Which texts are long enough to be judged."""
+    _, letters, _ = texts.main_scripts
+    return np.flatnonzero(letters >= FEWEST_LETTERS).tolist()
+
+
+def _sides(pairs: list[SentencePair]) -> tuple[Texts, Texts]:
+    return Texts([pair.source or "" for pair in pairs]), Texts([pair.target or "" for pair in pairs])
+
+
+def _usual(counter: Counter[str]) -> str | None:
+    """The language of more than half of the texts."""
+    for language, count in counter.most_common(1):
+        if 2 * count > counter.total():
+            return language
+    return None
+
+
+def _some(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
+    """The first pairs, some at a time."""
+    iterator = iter(pairs)
+    for _ in range(LOOKED_AT // 500):
+        if some := list(islice(iterator, 500)):
+            yield some
 
 
 def _identifier() -> Any:
