@@ -139,3 +139,17 @@ def test_bulk_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
     assert "2,001 lines" in out and len((tmp_path / "out").read_text().splitlines()) == 2001
     found = json.loads((tmp_path / "found.json").read_text())
     assert 0 < found["share_of_engine"] < 1 and len(found["megabytes"]) == 2
+
+
+def test_planted_faults_are_found(run: Callable[..., str], tmp_path: Path) -> None:
+    out = run("check", "--pairs", "6000", "--each", "50", "--json", str(tmp_path / "check.json"))
+    assert "| fault | planted | found |" in out
+    rows = json.loads((tmp_path / "check.json").read_text())["rules"]
+    assert len(rows) == 22  # all but the language
+    for rule, row in rows.items():
+        assert row["planted"] == 50
+        assert row["recall"] >= 0.9 and row["precision"] >= 0.9, f"{rule}: {row}"
+
+
+def test_near_duplicates_of_more_and_more_pairs(run: Callable[..., str]) -> None:
+    assert "| 2,000 |" in run("check", "--curve", "1000,2000")
