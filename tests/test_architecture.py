@@ -61,12 +61,9 @@ LADDER = """
     server.inspector
     server.app
     training.run
-    cli.common cli.progress cli.workers cli.drawing
-    cli.main
-    cli.train cli.serve
-    cli.common cli.columns cli.progress cli.workers
+    cli.common cli.columns cli.progress cli.workers cli.drawing
     cli.main cli.checking
-    cli.train
+    cli.train cli.serve
     cli.*
     __main__ __init__
 """
