@@ -144,6 +144,15 @@ def test_split_and_check_agree_that_nothing_leaks(folder: Path) -> None:
     run("check", "bad.tsv", *data[1:], "--rules", "overlap,overlap-normalised", "--strict", status=3)
 
 
+def test_mix_weighs_inputs_in_the_order_in_which_they_are_read(folder: Path) -> None:
+    done = run(
+        "train", "a.tsv", "--mix", "b=c.tsv=3", "--mix", "d.tsv=0.5", "--src", "e", "--tgt", "f", "--print-config"
+    )
+    assert "mix = [1.0, 3.0, 0.5, 1.0]" in done.stdout
+    for wrong in ("d.tsv", "d.tsv=", "=2", "d.tsv=0", "d.tsv=-1", "d.tsv=inf", "d.tsv=nan"):
+        assert "must be a file and a number above 0" in run("train", "--mix", wrong, status=2).stderr
+
+
 def test_train_says_what_it_finds(folder: Path) -> None:
     import torch
 

@@ -153,6 +153,8 @@ class DataConfig:
     """Pairs whose sides' lengths in pieces differ by more than this factor are dropped; 0 keeps all."""
     source_language: str | None = None
     target_language: str | None = None
+    mix: tuple[float, ...] = ()
+    """How often an epoch takes the pairs of each input, those of --src and --tgt last; empty: once each."""
     valid_pairs: int = 0
     """Pairs held out for validation, by source text, where no validation set is given; 0 chooses."""
 
@@ -179,6 +181,7 @@ class DataConfig:
         )
         _must(self.max_tokens >= 2, "max_tokens", "at least 2", self.max_tokens)
         _must(self.max_ratio == 0 or self.max_ratio >= 1, "max_ratio", "0 or at least 1", self.max_ratio)
+        _must(all(weight > 0 for weight in self.mix), "mix", "numbers above 0", self.mix)
         _must(self.valid_pairs >= 0, "valid_pairs", "at least 0", self.valid_pairs)
 
 
@@ -433,6 +436,9 @@ def _coerce(value: Any, hint: Any, name: str) -> Any:
         if value is None:
             return None
         return _coerce(value, next(a for a in arguments if a is not type(None)), name)
+    if origin is tuple and arguments[-1] is Ellipsis:
+        _must(isinstance(value, (list, tuple)), name, "a list", value)
+        return tuple(_coerce(v, arguments[0], name) for v in value)
     if origin is tuple:
         _must(
             isinstance(value, (list, tuple)) and len(value) == len(arguments), name, f"{len(arguments)} values", value

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shared import shared_data
 
 from pellucid.config import DataConfig
-from pellucid.data.batching import EpochPlan, largest_batch, make_batch, plan_epoch, useful_share
+from pellucid.data.batching import EpochPlan, largest_batch, make_batch, mixed_pairs, plan_epoch, useful_share
 from pellucid.data.corpus import Corpus
 from pellucid.data.store import PairStore
 from pellucid.data.tokenizer import Tokenizer
@@ -186,3 +186,45 @@ def test_a_batch_of_one_has_no_padding():
     assert batch.src.tolist() == [[5, 6, END]]
     assert batch.tgt_in.tolist() == [[START, 7]]
     assert batch.tgt_out.tolist() == [[7, END]]
+
+
+# --- mixing -----------------------------------------------------------------------------------------------------------
+
+
+def test_weights_say_how_often_an_epoch_takes_each_pair():
+    chosen = mixed_pairs([3, 4, 2], [1, 0.5, 2], seed=1, epoch=0).tolist()
+    times = [chosen.count(pair) for pair in range(9)]
+    assert times[:3] == [1, 1, 1]
+    assert sorted(times[3:7]) == [0, 0, 1, 1]
+    assert times[7:] == [2, 2]
+
+
+def test_a_fraction_takes_all_pairs_in_turn():
+    """2.25 times 8 pairs: twice all, and in each of four epochs another two of them."""
+    extra = [sorted(set(c) for c in [mixed_pairs([8], [2.25], 7, epoch).tolist()[16:]]) for epoch in range(4)]
+    assert set.union(*(epoch[0] for epoch in extra)) == set(range(8))
+    assert mixed_pairs([8], [2.25], 7, 2).tolist() == mixed_pairs([8], [2.25], 7, 2).tolist()
+    assert mixed_pairs([8], [2.25], 7, 2).tolist() != mixed_pairs([8], [2.25], 8, 2).tolist()
+
+
+def test_a_plan_of_chosen_pairs_has_those_and_a_weight_of_one_changes_nothing():
+    random = np.random.default_rng(1)
+    lengths = random.integers(2, 40, 500), random.integers(2, 40, 500)
+    chosen = mixed_pairs([300, 200], [0.3, 3], 1, 0)
+    plan = plan_epoch(*lengths, 256, 1, 0, chosen)
+    assert sorted(np.concatenate(list(plan)).tolist()) == sorted(chosen.tolist())
+    assert 0.8 < useful_share(plan, *lengths) <= 1
+    ones = plan_epoch(*lengths, 256, 1, 0, mixed_pairs([300, 200], [1, 1], 1, 0))
+    assert [batch.tolist() for batch in ones] == [batch.tolist() for batch in plan_epoch(*lengths, 256, 1, 0)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.floats(0.05, 4)), max_size=4), st.integers(0, 5), st.integers(0, 20))
+@settings(max_examples=80, deadline=None)
+def test_each_pair_comes_as_often_as_its_neighbours_and_its_weight(parts, seed, epoch):
+    chosen = mixed_pairs([n for n, _ in parts], [w for _, w in parts], seed, epoch)
+    begin = 0
+    for count, weight in parts:
+        times = np.bincount(chosen, minlength=begin + count)[begin : begin + count]
+        assert abs(times.sum() - weight * count) <= 0.5 + 1e-9
+        assert count == 0 or times.max() - times.min() <= 1
+        begin += count

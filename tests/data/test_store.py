@@ -389,3 +389,20 @@ def test_the_meta_file_says_what_is_there(tmp_path, corpus_of, tokenizers):
     assert len(meta["fingerprint"]) == 64
     assert meta["dtypes"] == ["<u2", "<u2"]
     assert set(meta["files"]) == set(store_module.FILES)
+
+
+def test_a_store_knows_how_many_pairs_each_input_has(tmp_path, tokenizers, monkeypatch):
+    """Those that are kept, also where an input has none; and whoever looks is shown all that are read."""
+    monkeypatch.setattr(store_module, "CHUNK_PAIRS", 2)
+    inputs = {"a.tsv": [*PAIRS[:5], ("", "")], "b.tsv": [("", "")], "c.tsv": PAIRS[5:8]}
+    for name, pairs in inputs.items():
+        (tmp_path / name).write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    corpus = Corpus.from_files([str(tmp_path / name) for name in inputs], [], [], CONFIG)
+    shown: list[tuple[str | None, str | None]] = []
+    look = lambda pairs: shown.extend((pair.source, pair.target) for pair in pairs)  # noqa: E731
+    store, _ = PairStore.build(tmp_path / "store", corpus, *tokenizers, CONFIG, look=look)
+    assert store.parts == PairStore.open(tmp_path / "store").parts == (5, 0, 3)
+    assert texts(store, tokenizers) == PAIRS[:8]
+    assert shown == [pair for pairs in inputs.values() for pair in pairs]
+    PairStore.build(tmp_path / "store", corpus, *tokenizers, CONFIG, look=look)
+    assert len(shown) == 10  # found, not built again

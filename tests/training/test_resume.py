@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -68,6 +69,27 @@ def test_stopped_in_mid_epoch_and_resumed_equals_unbroken(tmp_path, reversals, n
     train(out=tmp_path / "parts", resume=True, on_record=stop_at(30))
     train(out=tmp_path / "parts", resume=True)
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_mixed_run_is_resumed_with_its_weights(tmp_path, reversals):
+    more = write_reversals(tmp_path / "more.tsv", 50, seed=5)
+    config = tiny(max_updates=45)
+    mixed = dataclasses.replace(config, data=dataclasses.replace(config.data, mix=(0.4, 3.0)))
+    inputs = [str(reversals), str(more)]
+    train(inputs, out=tmp_path / "whole", config=mixed)
+    train(inputs, out=tmp_path / "parts", config=mixed, on_record=stop_at(20))
+    train(out=tmp_path / "parts", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    train(inputs, out=tmp_path / "unmixed", config=config)  # the control: weights do change what is learnt
+    one, other = (checkpoint_tensors(tmp_path / name) for name in ("whole", "unmixed"))
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_there_must_be_a_weight_for_each_input(tmp_path, reversals):
+    config = tiny(max_updates=1)
+    config = dataclasses.replace(config, data=dataclasses.replace(config.data, mix=(1.0, 2.0)))
+    with pytest.raises(ConfigError, match=r"a number for each of the 1 inputs, but has 2"):
+        train([str(reversals)], out=tmp_path / "run", config=config)
 
 
 def test_patience_and_best_survive_resuming(tmp_path, reversals):

@@ -37,6 +37,22 @@ class Duration(click.ParamType):
         return hours * 60 + minutes + seconds / 60
 
 
+class Weighted(click.ParamType):
+    """A file and how much it counts: more.tsv=0.5."""
+
+    name = "FILE=WEIGHT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        file, _, weight = str(value).rpartition("=")
+        try:
+            found = float(weight)
+        except ValueError:
+            found = 0.0
+        if not file or not 0 < found < float("inf"):
+            self.fail(f"{value!r} must be a file and a number above 0, such as more.tsv=0.5", param, ctx)
+        return file, found
+
+
 @click.command(
     "train",
     epilog=examples(
@@ -44,6 +60,7 @@ class Duration(click.ParamType):
         "pellucid train --src train.en --tgt train.de --out model --source-lang en --target-lang de",
         "pellucid train pairs.tsv.gz --valid valid.tsv --out model --preset small --max-time 2h",
         "pellucid train pairs.tsv --out model --set training.warmup_steps=2000 --set model.norm=pre",
+        "pellucid train general.tsv --mix ours.tsv=3 --mix web.tsv=0.2 --out model",
         "pellucid train --resume --out model",
         "pellucid train --print-config > my.toml; pellucid train pairs.tsv --config my.toml --out model",
     ),
@@ -51,6 +68,9 @@ class Duration(click.ParamType):
 @click.argument("pairs", nargs=-1, metavar="[PAIRS]...")
 @click.option("--src", multiple=True, metavar="FILE", help="Source text, a sentence a line (repeatable, with --tgt).")
 @click.option("--tgt", multiple=True, metavar="FILE", help="Its translation, line by line.")
+@click.option(
+    "--mix", multiple=True, type=Weighted(), help="A pair file whose pairs an epoch takes WEIGHT times (repeatable)."
+)
 @click.option("--valid", multiple=True, metavar="FILE", help="Pair file to validate on; none: some pairs are held out.")
 @click.option("--valid-src", multiple=True, metavar="FILE", help="Source text to validate on (with --valid-tgt).")
 @click.option("--valid-tgt", multiple=True, metavar="FILE", help="Its translation.")
@@ -80,6 +100,7 @@ def command(
     pairs: tuple[str, ...],
     src: tuple[str, ...],
     tgt: tuple[str, ...],
+    mix: tuple[tuple[str, float], ...],
     valid: tuple[str, ...],
     valid_src: tuple[str, ...],
     valid_tgt: tuple[str, ...],
@@ -93,13 +114,17 @@ def command(
     """Make a translator from sentence pairs.
 
     PAIRS are .tsv files (source, tab, target), also .tsv.gz and .tsv.xz; "-" is standard input. Two aligned text
-    files are named by --src and --tgt.
+    files are named by --src and --tgt. A file that is named by --mix counts more or less than others: with a weight of 3
+    each of its pairs comes three times an epoch, with 0.5 every other time.
 
     The run can be stopped at any time with Ctrl-C and resumed. Everything about it is kept in DIR/training.
     """
     from pellucid.errors import ConfigError
 
     config = settings(out, resume, given)
+    if mix:
+        config = mixed(config, pairs, mix, src)
+        pairs = (*pairs, *(file for file, _ in mix))
     if print_config:
         click.echo(config.to_toml(), nl=False)
         return
@@ -115,6 +140,16 @@ def command(
         ),
         out, quiet, verbose,
     )  # fmt: skip
+
+
+def mixed(
+    config: RunConfig, pairs: tuple[str, ...], mix: tuple[tuple[str, float], ...], src: tuple[str, ...]
+) -> RunConfig:
+    """`config` with a weight for each input, in the order in which they are read."""
+    import dataclasses
+
+    weights = (*(1.0 for _ in pairs), *(weight for _, weight in mix), *(1.0 for _ in src))
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, mix=weights))
 
 
 def run_and_report(run: Callable[[Watch], object], out: Path, quiet: bool, verbose: bool) -> None:

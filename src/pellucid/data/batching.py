@@ -7,7 +7,7 @@ every epoch different.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +51,11 @@ class EpochPlan:
         b = self._sequence[k]
         return self._order[self._bounds[b] : self._bounds[b + 1]]
 
+    @property
+    def pairs(self) -> np.ndarray:
+        """(pairs of the epoch,) all pair numbers, some perhaps several times."""
+        return self._order
+
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[k] for k in range(len(self)))
 
@@ -63,21 +68,51 @@ class EpochPlan:
         return np.stack([np.diff(self._bounds), *longest], axis=1).astype(np.int64)[self._sequence]
 
 
-def plan_epoch(src_lengths: np.ndarray, tgt_lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int) -> EpochPlan:
-    """The batches of epoch number `epoch`: every pair once; the same for the same seed and epoch, whenever computed.
+def mixed_pairs(parts: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> np.ndarray:
+    """The pairs of epoch number `epoch`, where those of part k are taken `weights`[k] times.
+
+    Of a weight's fraction every epoch takes another share of the pairs, in turn: after ten epochs with a weight of 0.1
+    each pair has come once. The same for the same seed and epoch, whenever computed.
+
+    Args:
+        parts: how many pairs each part has; they are numbered through.
+    """
+    chosen = []
+    begin = 0
+    for number, (count, weight) in enumerate(zip(parts, weights, strict=True)):
+        whole = int(weight)
+        some = round((weight - whole) * count)
+        turn = np.random.default_rng((seed, number, 1)).permutation(count) if some else np.zeros(0, np.int64)
+        place = (epoch * some + np.arange(some)) % max(1, count)
+        chosen += [np.tile(np.arange(begin, begin + count), whole), begin + turn[place]]
+        begin += count
+    return np.concatenate([np.zeros(0, np.int64), *chosen])
+
+
+def plan_epoch(
+    src_lengths: np.ndarray,
+    tgt_lengths: np.ndarray,
+    batch_tokens: int,
+    seed: int,
+    epoch: int,
+    chosen: np.ndarray | None = None,
+) -> EpochPlan:
+    """The batches of epoch number `epoch`; the same for the same seed and epoch, whenever computed.
 
     A batch holds as many pairs as keep rows x max(longest source, longest target) within `batch_tokens`; a pair
     longer than that is a batch alone. Ten million pairs take seconds and about 100 MB.
 
     Args:
         src_lengths, tgt_lengths: (pairs,) integers, in tokens with the end mark.
+        chosen: the numbers of the pairs to take (see :func:`mixed_pairs`); None takes every pair once.
     """
-    pairs = len(src_lengths)
     random = np.random.default_rng((seed, epoch))
-    order = np.arange(pairs, dtype=np.int32 if pairs < 1 << 31 else np.int64)
+    dtype = np.int32 if len(src_lengths) < 1 << 31 else np.int64
+    order = np.arange(len(src_lengths), dtype=dtype) if chosen is None else chosen.astype(dtype)
+    pairs = len(order)
     random.shuffle(order)
     longer = np.maximum(src_lengths, tgt_lengths)
-    pools = max(1, int(int(longer.sum(dtype=np.int64)) // (POOL_BATCHES * batch_tokens)))
+    pools = max(1, int(int(longer[order].sum(dtype=np.int64)) // (POOL_BATCHES * batch_tokens)))
     pool = max(1, -(-pairs // pools))
     bounds = [0]
     for begin in range(0, pairs, pool):
@@ -118,7 +153,8 @@ def useful_share(plan: EpochPlan, src_lengths: np.ndarray, tgt_lengths: np.ndarr
     """Tokens of an epoch, as a share of the cells of its rectangles, both sides together; 1 where there are none."""
     rows, source, target = plan.shapes(src_lengths, tgt_lengths).T
     cells = int((rows * (source + target)).sum())
-    return (int(src_lengths.sum(dtype=np.int64)) + int(tgt_lengths.sum(dtype=np.int64))) / cells if cells else 1.0
+    tokens = sum(int(lengths[plan.pairs].sum(dtype=np.int64)) for lengths in (src_lengths, tgt_lengths))
+    return tokens / cells if cells else 1.0
 
 
 def largest_batch(plan: EpochPlan, src_lengths: np.ndarray, tgt_lengths: np.ndarray) -> int:

@@ -147,6 +147,10 @@ class Corpus:
                     if not self.held_out or (_hash(pair.source) in self.held_out) == self.inverse:
                         yield pair
 
+    def parts(self) -> list[Corpus]:
+        """One corpus an input, in order: what this one yields, input by input."""
+        return [dataclasses.replace(self, inputs=(item,)) for item in self.inputs]
+
     def _read(self, item: _Input) -> Iterator[SentencePair]:
         if item.aligned is not None:
             pairs = read_parallel(item.path, item.aligned, self.config)

@@ -33,7 +33,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import DataError
 from pellucid.machine import available_cores
 
-VERSION = 1
+VERSION = 2
 META = "meta.json"
 SIDES = ("source", "target")
 FILES = tuple(f"{side}.{part}" for side in SIDES for part in ("ids", "offsets"))
@@ -52,8 +52,10 @@ Look = Callable[[Sequence[SentencePair]], None]
 class PairStore:
     """Made by :meth:`build` or :meth:`open`. `len()` is the number of pairs."""
 
-    def __init__(self, directory: Path, dtypes: tuple[np.dtype, np.dtype]) -> None:
+    def __init__(self, directory: Path, dtypes: tuple[np.dtype, np.dtype], parts: tuple[int, ...]) -> None:
         self.directory = directory
+        self.parts = parts
+        """How many pairs are of each input of the corpus; they stand in that order."""
         self._maps: list[mmap.mmap] = []
         self._touched = 0
         source, target = ((self._map(f"{side}.ids", dtypes[i])) for i, side in enumerate(SIDES))
@@ -85,7 +87,7 @@ class PairStore:
                 if [(directory / name).stat().st_size, _checksum(directory / name)] != meta["files"][name]:
                     raise DataError(f"is damaged: {name} is not what was written", file=str(directory))
             source, target = (np.dtype(d) for d in meta["dtypes"])
-            return cls(directory, (source, target)), meta
+            return cls(directory, (source, target), tuple(int(count) for count in meta["parts"])), meta
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"is no store of pairs: {error}", file=str(directory), hint="delete the folder to have it built anew"
@@ -211,6 +213,7 @@ class _Writer:
         self.threads, self.progress, self.look = threads, progress, look
         self.dtypes = tuple(np.dtype("<u2" if len(t) <= 1 << 16 else "<u4") for t in tokenizers)
         self.report = CorpusReport()
+        self.parts: list[int] = []
         self.ends = [0, 0]
         self.checksums = dict.fromkeys(FILES, 0)
         self.sizes = dict.fromkeys(FILES, 0)
@@ -223,10 +226,13 @@ class _Writer:
                 self.files[name] = (self.directory / name).open("wb")
             for side in SIDES:
                 self._append(f"{side}.offsets", np.zeros(1, OFFSET))
-            for pairs in self._chunks(corpus):
-                self._write_chunk(pairs)
-                if self.progress is not None:
-                    self.progress(self.report.read)
+            for part in corpus.parts():
+                before = self.report.kept
+                for pairs in self._chunks(part):
+                    self._write_chunk(pairs)
+                    if self.progress is not None:
+                        self.progress(self.report.read)
+                self.parts.append(self.report.kept - before)
             for file in self.files.values():
                 _to_disk(file.fileno(), file.flush)
         finally:
@@ -236,6 +242,7 @@ class _Writer:
         return {
             "dtypes": [d.str for d in self.dtypes],
             "files": {name: [self.sizes[name], self.checksums[name]] for name in FILES},
+            "parts": self.parts,
             "report": self.report.as_dict(),
         }
 

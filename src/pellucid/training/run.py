@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from pellucid.checkpoint import LoadedModel, average_weights, save_model, write_atomically
@@ -109,6 +110,11 @@ def _train(
 
     # 1. read
     corpus = Corpus.from_files(inputs["pairs"], inputs["src"], inputs["tgt"], config.data)
+    if config.data.mix and len(config.data.mix) != len(corpus.inputs):
+        raise ConfigError(
+            f"`data.mix` must have a number for each of the {len(corpus.inputs)} inputs, but has {len(config.data.mix)}",
+            hint="name the files with their weights: --mix a.tsv=1 --mix b.tsv=3",
+        )
     corpus.check_lengths()
     if inputs["valid"] or inputs["valid_src"]:
         valid_corpus = Corpus.from_files(inputs["valid"], inputs["valid_src"], inputs["valid_tgt"], config.data)
@@ -170,7 +176,7 @@ def _train(
         folder.model_directory,
         int(store.source_lengths.max()),
     )
-    trainer = Trainer(loaded, store, valid, config.training, folder, device)
+    trainer = Trainer(loaded, store, valid, config.training, folder, device, config.data.mix)
     if resume and folder.has_checkpoints:
         notes += trainer.resume()
     else:
@@ -317,7 +323,9 @@ def _chosen(config: RunConfig, store: PairStore, device: torch.device, notes: li
         preset = "tiny" if pairs < 200_000 else "small" if pairs < 2_000_000 or device.type == "cpu" else "base"
         notes.append(f"preset: {preset}, for {pairs:,} pairs")
     if not training.warmup_steps:
-        per_epoch = int(store.target_lengths.sum()) / (training.batch_tokens * training.accumulate)
+        weights = config.data.mix or [1.0] * len(store.parts)
+        tokens = sum(weight * part for weight, part in zip(weights, _tokens(store), strict=True))
+        per_epoch = tokens / (training.batch_tokens * training.accumulate)
         warmup = max(1, min(PAPER_WARMUP, round(8 * per_epoch)))
         if training.max_updates:
             warmup = max(1, min(warmup, training.max_updates // 4))
@@ -332,6 +340,12 @@ def _chosen(config: RunConfig, store: PairStore, device: torch.device, notes: li
         training = dataclasses.replace(training, peak_rate=noam_rate(counted, width, counted))
         notes.append(f"peak_rate: {training.peak_rate:.2g}")
     return dataclasses.replace(config, preset=preset, training=training)
+
+
+def _tokens(store: PairStore) -> list[int]:
+    """The target tokens of each part of a store."""
+    ends = np.cumsum(store.parts)[:-1]
+    return [int(part.sum()) for part in np.split(store.target_lengths, ends)]
 
 
 def _refuse_if_too_large(shape: TransformerConfig, config: RunConfig) -> int:

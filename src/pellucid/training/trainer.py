@@ -18,7 +18,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -29,7 +29,7 @@ from torch import Tensor
 
 from pellucid.checkpoint import LoadedModel, set_weights, weights_of
 from pellucid.config import SearchConfig, TrainingConfig
-from pellucid.data.batching import Batch, EpochPlan, make_batch, plan_epoch, useful_share
+from pellucid.data.batching import Batch, EpochPlan, make_batch, mixed_pairs, plan_epoch, useful_share
 from pellucid.data.store import PairStore
 from pellucid.errors import TrainingError
 from pellucid.model.transformer import Transformer
@@ -78,6 +78,7 @@ class Trainer:
     Args:
         loaded: model, tokenizers and languages.
         folder: where checkpoints and metrics go.
+        mix: how often an epoch takes the pairs of each part of the store; empty: once each.
     """
 
     def __init__(
@@ -88,9 +89,11 @@ class Trainer:
         config: TrainingConfig,
         folder: RunFolder,
         device: torch.device,
+        mix: Sequence[float] = (),
     ) -> None:
         self.loaded, self.model, self.store, self.valid = loaded, loaded.model, store, valid
         self.config, self.folder, self.device = config, folder, device
+        self.mix = tuple(mix)
         self.position = Position()
         self.optimizer = make_adam(self.model.parameters(), config)
         self.average: dict[str, Tensor] | None = None
@@ -204,10 +207,9 @@ class Trainer:
         return useful_share(self._epoch(0), self.store.source_lengths, self.store.target_lengths)
 
     def _epoch(self, number: int) -> EpochPlan:
-        config = self.config
-        return plan_epoch(
-            self.store.source_lengths, self.store.target_lengths, config.batch_tokens, config.seed, number
-        )
+        config, store = self.config, self.store
+        chosen = mixed_pairs(store.parts, self.mix, config.seed, number) if self.mix else None
+        return plan_epoch(store.source_lengths, store.target_lengths, config.batch_tokens, config.seed, number, chosen)
 
     def _timed(self, indices: np.ndarray) -> float:
         started = time.perf_counter()
