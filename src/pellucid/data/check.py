@@ -36,6 +36,8 @@ USUAL_SCRIPT = 0.1
 """A script in which this share of a side's texts is written is usual for it."""
 CLEAR_SCRIPT = 0.8
 """With fewer of its letters in one script a text is in no script alone: it may name somebody in another."""
+MOST_LINES = 1_000_000
+"""Of longer files so many lines at a time are searched for shifts."""
 JAPANESE = ("HAN", "HIRAGANA", "KATAKANA")
 """Where kana are usual, all of these are."""
 FEWEST_LETTERS = 8
@@ -231,28 +233,28 @@ class Check:
         if not len(filled):
             self.close()
             return
-        sources = np.concatenate(kept.sources)[filled]
-        pairs = sources + np.concatenate(kept.targets)[filled] * np.uint64(0x9E3779B97F4A7C15)
         seen = np.zeros(len(faults), bool)
-        for rule, hashes in (
-            ("duplicate", np.concatenate(kept.pair_hashes)[filled]),
-            ("duplicate-normalised", pairs),
-            ("near-duplicate", None),
-            ("one-to-many", sources),
+        for rule, which in (
+            ("duplicate", lambda: repeated(np.concatenate(kept.pair_hashes)[filled])),
+            ("duplicate-normalised", lambda: repeated(_of_pairs(kept.sources, kept.targets)[filled])),
+            ("near-duplicate", self._near_duplicates),
+            ("one-to-many", lambda: repeated(np.concatenate(kept.sources)[filled])),
         ):
-            if hashes is not None:
-                later, earlier = (filled[numbers] for numbers in repeated(hashes))
-            elif self._near is not None:
-                with self._near:
-                    later, earlier = self._near.find()
-            else:
-                continue
+            later, earlier = which()
+            if rule != "near-duplicate":
+                later, earlier = filled[later], filled[earlier]
             new = ~seen[later]
             later, earlier = later[new], earlier[new]
             if rule != "near-duplicate":  # pairs that are near, with one source, are one-to-many too
                 seen[later] = True
             self._set(faults, rule, later)
             findings.repeats[rule] = later, earlier
+
+    def _near_duplicates(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._near is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        with self._near:
+            return self._near.find()
 
     def _find_scripts(self, findings: Findings, filled: np.ndarray) -> None:
         names = tables().script_names
@@ -271,7 +273,7 @@ class Check:
 
     def _find_shifted(self, findings: Findings) -> None:
         marks = np.concatenate([np.zeros((2, 0), np.uint8), *self._kept.marks], axis=1)
-        begins = [number for number, _ in self._files]
+        begins = sorted({*(number for number, _ in self._files), *range(0, len(findings), MOST_LINES)})
         for begin, end in pairwise([*begins, len(findings)]):
             here = slice(begin, end)
             for shift in find_shifts(*findings.lengths[:, here], *marks[:, here]):
@@ -352,8 +354,17 @@ def repeated(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     ordered = hashes[order]
     begins = np.ones(len(order), bool)
     begins[1:] = ordered[1:] != ordered[:-1]
-    first = order[np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]
-    return order[~begins], first[~begins]
+    later = np.flatnonzero(~begins)
+    starts = np.flatnonzero(begins)
+    return order[later], order[starts[np.searchsorted(starts, later, side="right") - 1]]
+
+
+def _of_pairs(sources: list[np.ndarray], targets: list[np.ndarray]) -> np.ndarray:
+    """(N,) uint64 hashes of pairs from those of their sides."""
+    hashes = np.concatenate(targets)
+    hashes *= np.uint64(0x9E3779B97F4A7C15)
+    hashes += np.concatenate(sources)
+    return hashes
 
 
 def _length_outliers(lengths: np.ndarray) -> tuple[float, np.ndarray]:

@@ -109,7 +109,10 @@ class NearDuplicates:
     def find(self) -> tuple[np.ndarray, np.ndarray]:
         """(M,) numbers of texts that are near an earlier one, ascending, and (M,) that earlier one."""
         numbers = _whole(self._numbers, np.int64)
-        sketch = _whole(self._sketches, np.uint8).reshape(-1, MINIMA)
+        self._sketches.flush()
+        # Only the rows of candidates are looked at: the rest need not come into memory.
+        rows = len(numbers), MINIMA
+        sketch = np.memmap(self._sketches, np.uint8, "r", shape=rows) if len(numbers) else np.zeros(rows, np.uint8)
         earliest = np.arange(len(numbers))
         for file in self._bands:
             for later, earlier in _candidates(_whole(file, np.uint64)):
@@ -125,14 +128,14 @@ def _candidates(keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Texts that share a key: each with the first and with the last before it, some at a time."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    same = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
-    begins = np.zeros(len(order), bool)
-    begins[:1] = True
+    del keys
+    begins = np.ones(len(order), bool)
     begins[1:] = ordered[1:] != ordered[:-1]
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    del ordered
+    same, starts = np.flatnonzero(~begins), np.flatnonzero(begins)
     for begin in range(0, len(same), _COMPARED_AT_ONCE):
         some = same[begin : begin + _COMPARED_AT_ONCE]
-        yield order[some], order[first[some]]
+        yield order[some], order[starts[np.searchsorted(starts, some, side="right") - 1]]
         yield order[some], order[some - 1]
 
 
