@@ -164,6 +164,14 @@ def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"duplicate", "control", "empty"} <= set(whole)
 
 
+def test_long_pairs_make_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK", 3)
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", 10)
+    pairs = pairs_of([("a", "b")] * 4 + [("x" * 9, "y"), ("x" * 20, None), ("a", "b")])
+    assert [len(chunk) for chunk in module.in_chunks(pairs)] == [3, 2, 1, 1]
+    assert [pair for chunk in module.in_chunks(pairs) for pair in chunk] == pairs
+
+
 def test_a_shift_is_reported_with_its_lines(tsv) -> None:
     rows = sentences(400)
     lost = [target for _, target in rows[:200]] + [target for _, target in rows[201:]] + ["At last."]

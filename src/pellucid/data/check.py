@@ -25,6 +25,8 @@ from pellucid.data.shift import find_shifts
 
 CHUNK = 2000
 """Pairs looked at together: their arrays stay in the processor's cache."""
+CHUNK_CHARACTERS = 4_000_000
+"""Fewer pairs where they are long: a character takes some 50 bytes while it is looked at."""
 MAX_CHARACTERS = 1000
 UNUSUAL_LENGTH = 2.0
 """A length ratio must be off by this factor at least to be an outlier,"""
@@ -400,7 +402,14 @@ def _words_of_both(source: Texts, target: Texts) -> tuple[np.ndarray, np.ndarray
 
 
 def in_chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
-    """Lists of CHUNK pairs."""
-    iterator = iter(pairs)
-    while some := list(islice(iterator, CHUNK)):
-        yield some
+    """Lists of CHUNK pairs, or fewer where those are long."""
+    chunk: list[SentencePair] = []
+    characters = 0
+    for pair in pairs:
+        chunk.append(pair)
+        characters += len(pair.source or "") + len(pair.target or "")
+        if len(chunk) >= CHUNK or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk

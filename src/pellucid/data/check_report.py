@@ -100,7 +100,7 @@ class CheckReport:
             "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f"<title>Check of {html.escape(', '.join(self.inputs))}</title><style>{_STYLE}</style>"
             f"<h1>{len(self.findings):,} pairs</h1><p>{html.escape(', '.join(self.inputs))}"
-            f"<table><tr><th>fault<th>meaning<th>pairs<th>share{rows}</table>{overlaps}"
+            f"<table><tr><th>fault<th>meaning<th class=n>pairs<th class=n>share{rows}</table>{overlaps}"
             + (f"<h2>Shifted</h2><ul>{shifts}</ul>" if shifts else "")
             + f"<h2>Lengths</h2>{length_histogram(self.findings)}{length_scatter(self.findings)}{details}</html>\n"
         )
@@ -135,26 +135,35 @@ def length_histogram(findings: Findings) -> str:
                 f"<rect class={name} x={i * slot + side * slot * 0.45:.1f} y={HEIGHT - tall:.1f} width={slot * 0.42:.1f} "
                 f"height={tall:.1f}><title>{name}, {edges[i]} to {edges[i + 1] - 1} characters: {value:,}</title></rect>"
             )
-    return _figure("".join(bars), longest, f"{most:,}", "characters (the last bar: all that is longer)", "texts")
+    legend = "".join(
+        f"<rect class={name} x={WIDTH - 150 + 80 * i} y=-18 width=10 height=10 /><text x={WIDTH - 135 + 80 * i} y=-8>{name}</text>"
+        for i, name in enumerate(("source", "target"))
+    )
+    return _figure(
+        "".join(bars) + legend, longest, f"{most:,}", "characters (the last bar: all that is longer)", "texts"
+    )
 
 
 def length_scatter(findings: Findings) -> str:
-    """An SVG of source against target length: a cell is the darker the more pairs it holds."""
-    longest = _usual_longest(findings.lengths)
-    edges = np.linspace(0, longest + 1, CELLS + 1)
-    source, target = np.minimum(findings.lengths, longest)
-    counts = np.histogram2d(source, target, (edges, edges))[0].astype(np.int64)
+    """An SVG of source against target length: a cell is the stronger the more pairs it holds; a line is the usual ratio."""
+    longest = [_usual_longest(side) for side in findings.lengths]
+    edges = [np.linspace(0, most + 1, CELLS + 1) for most in longest]
+    source, target = (np.minimum(side, most) for side, most in zip(findings.lengths, longest, strict=True))
+    counts = np.histogram2d(source, target, edges)[0].astype(np.int64)
     wide, high = WIDTH / CELLS, HEIGHT / CELLS
     most = np.log1p(max(1, int(counts.max(initial=0))))
     cells = [
         f"<rect class=cell x={i * wide:.1f} y={HEIGHT - (j + 1) * high:.1f} width={wide:.1f} height={high:.1f} "
         f"fill-opacity={0.15 + 0.85 * np.log1p(counts[i, j]) / most:.2f}><title>{counts[i, j]:,} pairs, source from "
-        f"{edges[i]:.0f}, target from {edges[j]:.0f} characters</title></rect>"
+        f"{edges[0][i]:.0f}, target from {edges[1][j]:.0f} characters</title></rect>"
         for i, j in zip(*(axis.tolist() for axis in np.nonzero(counts)), strict=True)
     ]
-    right = min(1.0, 1 / findings.ratio)
-    line = f"<line x1=0 y1={HEIGHT} x2={right * WIDTH:.1f} y2={HEIGHT - min(1.0, findings.ratio) * HEIGHT:.1f} />"
-    return _figure("".join(cells) + line, longest, f"{longest:,}", "source characters", "target characters")
+    end = min(longest[0], longest[1] / findings.ratio)  # of the line of the usual ratio
+    line = (
+        f"<line x1=0 y1={HEIGHT} x2={end / longest[0] * WIDTH:.1f} "
+        f"y2={HEIGHT - end * findings.ratio / longest[1] * HEIGHT:.1f} />"
+    )
+    return _figure("".join(cells) + line, longest[0], f"{longest[1]:,}", "source characters", "target characters")
 
 
 def _usual_longest(lengths: np.ndarray) -> int:
@@ -200,8 +209,8 @@ _STYLE = """
   :root { --ink: #e3e8ef; --paper: #14181f; --line: #3b4554; --source: #74b0f0; --target: #f0965a } }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 70rem; margin: 2rem auto;
   padding: 0 1rem }
-table { border-collapse: collapse; width: 100% } td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem;
-  text-align: left; vertical-align: top; overflow-wrap: anywhere } .n { text-align: right } a { color: var(--source) }
+table { border-collapse: collapse; width: 100% } th { text-align: left } td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem;
+  vertical-align: top; overflow-wrap: anywhere } .n { text-align: right } a { color: var(--source) }
 svg { width: 100%; max-width: 44rem; display: block; margin: 1rem 0 } text { font-size: 12px; fill: var(--ink) }
 .axis { fill: none; stroke: var(--line) } .source { fill: var(--source) } .target { fill: var(--target) }
 .cell { fill: var(--source) } line { stroke: var(--target); stroke-width: 1.5; stroke-dasharray: 5 4 }
