@@ -20,6 +20,9 @@ LADDER = """
     data.formats.pair data.formats.lines data.near data.rules
     data.overlap data.language
     data.formats.registry
+    config demo_data
+    data.formats.pair data.formats.lines data.formats.languages data.formats.inline
+    data.formats.registry data.formats.columns data.formats.xml_stream data.formats.gettext
     data.formats.*
     data.corpus
     data.check

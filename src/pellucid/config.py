@@ -153,6 +153,11 @@ class DataConfig:
     """Pairs whose sides' lengths in pieces differ by more than this factor are dropped; 0 keeps all."""
     source_language: str | None = None
     target_language: str | None = None
+    """Of a file with several languages (TMX, XLIFF, PO) also which two are read."""
+    fuzzy: bool = False
+    """Read also what a catalogue (PO) marks as fuzzy, or XLIFF as to be reviewed or not translated yet."""
+    obsolete: bool = False
+    """Read also what a catalogue (PO) keeps of texts that are no longer in use."""
     mix: tuple[float, ...] = ()
     """How often an epoch takes the pairs of each input, those of --src and --tgt last; empty: once each."""
     valid_pairs: int = 0

@@ -25,9 +25,12 @@ from pellucid.data.formats.registry import STANDARD_INPUT, reader_for
 from pellucid.errors import ConfigError, DataError
 
 MOST_HELD_OUT = 1000
+MOST_PROBLEMS = 10
+"""Broken units that a report tells of, one by one; the others are counted."""
 
 REASONS = {
     "bad bytes": "a side is not UTF-8",
+    "broken": "a unit of the file cannot be read",
     "empty": "both sides are empty",
     "empty source": "the source is empty",
     "empty target": "the target is empty",
@@ -43,6 +46,14 @@ class CorpusReport:
 
     read: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with the first broken units, and where they stand."""
+
+    def drop(self, pair: SentencePair, why: str) -> None:
+        """Count a pair that is left out."""
+        self.dropped[why] += 1
+        if pair.problem is not None and len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(f"{pair.where}: left out: {pair.problem}")
 
     @property
     def kept(self) -> int:
@@ -56,18 +67,22 @@ class CorpusReport:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"read": self.read, "kept": self.kept, "dropped": dict(sorted(self.dropped.items()))}
+        return {
+            "read": self.read, "kept": self.kept, "dropped": dict(sorted(self.dropped.items())),
+            "problems": self.problems,
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> CorpusReport:
         """What :meth:`as_dict` gave."""
-        return cls(int(values["read"]), Counter({str(why): int(n) for why, n in values["dropped"].items()}))
+        dropped = Counter({str(why): int(n) for why, n in values["dropped"].items()})
+        return cls(int(values["read"]), dropped, [str(problem) for problem in values.get("problems", [])])
 
 
 def why_dropped(pair: SentencePair) -> str | None:
     """Which of :data:`REASONS` drops a pair before it is cut into pieces, or None. White space alone is empty."""
     if pair.source is None or pair.target is None:
-        return "bad bytes"
+        return "bad bytes" if pair.problem is None else "broken"
     source, target = pair.source and not pair.source.isspace(), pair.target and not pair.target.isspace()
     if source and target:
         return None
@@ -157,12 +172,16 @@ class Corpus:
         else:
             pairs = reader_for(item.path)(item.path, self.config)
         name = item.names[0]
-        return pairs if name == item.path else (pair._replace(file=name) for pair in pairs)
+        pairs = pairs if name == item.path else (pair._replace(file=name) for pair in pairs)
+        return map(_on_one_line, pairs)
 
     def fingerprint(self) -> str:
         """SHA-256 of the bytes of all inputs, of how they are read and of what is held out. Names do not count."""
         digest = hashlib.sha256(repr((self.config.columns, self.config.skip_bad, self.inverse)).encode())
         digest.update(repr(sorted(self.held_out)).encode())
+        if any(item.aligned is None and not _is_tsv(item.path) for item in self.inputs):
+            chosen = (self.config.source_language, self.config.target_language, self.config.fuzzy, self.config.obsolete)
+            digest.update(repr(chosen).encode())  # what is read of a file with several languages
         for item in self.inputs:
             digest.update(b"pairs" if item.aligned is None else b"aligned")
             for path in item.paths:
@@ -202,6 +221,18 @@ def choose_texts(hashes: np.ndarray, wanted: int) -> np.ndarray:
             chosen.append(value)
             wanted -= count
     return np.array(chosen, np.uint64)
+
+
+def _on_one_line(pair: SentencePair) -> SentencePair:
+    """Texts of units may have line ends, which would make two lines of one wherever text is written by lines."""
+    if "\n" not in (pair.source or "") and "\n" not in (pair.target or ""):
+        return pair
+    source, target = (side and side.replace("\r\n", " ").replace("\n", " ") for side in pair[:2])
+    return pair._replace(source=source, target=target)
+
+
+def _is_tsv(path: str) -> bool:
+    return path == "-" or reader_for(path) is reader_for("-")
 
 
 def _hash(text: str | None) -> int:

@@ -256,7 +256,7 @@ class _Writer:
             read.append(pair)
             why = why_dropped(pair)
             if why is not None or pair.source is None or pair.target is None:
-                self.report.dropped[why or "bad bytes"] += 1
+                self.report.drop(pair, why or "bad bytes")
             else:
                 chunk.append((pair.source.strip(), pair.target.strip()))
                 characters += len(pair.source) + len(pair.target)

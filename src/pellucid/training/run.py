@@ -150,6 +150,7 @@ def _train(
             "no pair is left to train on: "
             + ("; ".join(f"{n} {why}" for why, n in report.dropped.items()) or "no input")
         )
+    notes += report.problems
     valid = _validation_set(folder, valid_corpus, source, target, config, told("validation pairs"))
     if valid is None:
         notes.append("there is no validation set: no early stopping, and the newest weights become the model")

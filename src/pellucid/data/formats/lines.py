@@ -22,6 +22,8 @@ from pellucid.errors import DataError, EncodingError
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = (".gz", ".xz")
 BUFFER = 1 << 18
+MOST_LINE = 1 << 26
+"""Bytes of one line, at most: a file of a gigabyte without a line end must not fill the memory."""
 
 
 class Line(NamedTuple):
@@ -50,22 +52,30 @@ def open_bytes(path: str) -> BinaryIO:
         raise DataError(f"cannot be opened: {error.strerror or error}", file=path) from error
 
 
-def raw_lines(path: str) -> Iterator[bytes]:
-    """The lines of `path` as bytes without line end and byte order mark; flat memory, no decoding.
+def raw_lines(path: str, *, whole: bool = False) -> Iterator[bytes]:
+    """The lines of `path` as bytes without line end and byte order mark (`whole`: with them); no decoding.
 
     Raises:
-        DataError: the file cannot be read (missing, or a damaged archive).
+        DataError: the file cannot be read (missing, or a damaged archive), or a line has no end.
     """
     file = open_bytes(path)
     number = 0
     try:
         while True:
             try:
-                raw = file.readline()
+                raw = file.readline(MOST_LINE + 1)
             except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
                 raise DataError(
                     f"cannot be read after line {number:,}: {error}", file=path, hint="is the file complete?"
                 ) from error
+            if len(raw) > MOST_LINE:
+                raise DataError(f"must not be longer than {MOST_LINE >> 20} MB", file=path, line=number + 1)
+            if whole:
+                if not raw:
+                    return
+                number += 1
+                yield raw
+                continue
             if number == 0 and raw.startswith(BOM):
                 raw = raw[len(BOM) :]
             if not raw:

@@ -1,0 +1,83 @@
+"""Comma-separated values with a header, as spreadsheets write them: quoted fields, commas and line ends inside.
+
+The first line names the columns; commas, semicolons or tabs separate them. A quotation mark that is never closed would
+swallow all lines that follow: a field of more than :data:`MOST_FIELD` characters is one broken record.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+
+from pellucid.config import DataConfig
+from pellucid.data.formats.columns import named_columns
+from pellucid.data.formats.lines import read_lines
+from pellucid.data.formats.pair import SentencePair
+from pellucid.data.formats.registry import register
+from pellucid.errors import DataError
+
+MOST_FIELD = csv.field_size_limit()
+SEPARATORS = ",;\t"
+
+
+@register(".csv")
+def read_csv(path: str, config: DataConfig) -> Iterator[SentencePair]:
+    """The pairs of a file, each with the line on which its record begins; a broken record says why.
+
+    Columns are `config.columns`, or found by their names: see :func:`~pellucid.data.formats.columns.named_columns`.
+
+    Raises:
+        DataError: a header that does not say which columns are meant.
+        EncodingError: bytes that are not UTF-8, unless `config.skip_bad`.
+    """
+    lines = (
+        f"{text if text is not None else chr(0xFFFD)}\n" for _, text, _ in read_lines(path, skip_bad=config.skip_bad)
+    )
+    first = next(lines, None)
+    if first is None:
+        return
+    separator, header = _header(first)
+    source, target = _columns(header, config, path)
+    records = csv.reader(lines, delimiter=separator, strict=True)
+    while True:
+        number = records.line_num + 2  # the first line after the header, which the reader has not seen
+        try:
+            fields = next(records)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield SentencePair(None, None, path, number, problem=f"no record of CSV: {error}")
+            continue
+        if not fields:
+            continue
+        if any("\ufffd" in field for field in fields) and config.skip_bad:
+            yield SentencePair(None, None, path, number)
+        elif len(fields) <= max(source, target):
+            problem = f"{len(fields)} columns, where the header has {len(header)}"
+            yield SentencePair(None, None, path, number, problem=problem)
+        else:
+            yield SentencePair(fields[source], fields[target], path, number)
+
+
+def _header(line: str) -> tuple[str, list[str]]:
+    """The separator (the one that makes most columns), and the names."""
+    found = [(separator, next(csv.reader([line], delimiter=separator))) for separator in SEPARATORS]
+    return max(found, key=lambda each: len(each[1]))
+
+
+def _columns(header: list[str], config: DataConfig, path: str) -> tuple[int, int]:
+    if config.columns is not None:
+        if max(config.columns) > len(header):
+            raise DataError(
+                f"must have at least {max(config.columns)} columns, but has {len(header)}", file=path, line=1
+            )
+        return config.columns[0] - 1, config.columns[1] - 1
+    names = named_columns(header, config)
+    if names is None:
+        raise DataError(
+            f"the first line must name the columns of source and target, but is {', '.join(header)}",
+            file=path,
+            line=1,
+            hint="name them source and target, or say which: --columns 1,2",
+        )
+    return header.index(names[0]), header.index(names[1])
