@@ -23,10 +23,13 @@ LADDER = """
     config demo_data
     data.formats.pair data.formats.lines data.formats.languages data.formats.inline
     data.formats.registry data.formats.columns data.formats.xml_stream data.formats.gettext
+    data.formats.document
+    data.formats.text
     data.formats.*
     data.corpus
     data.check
     data.check_report data.cleaning data.splitting
+    data.memory
     data.tokenizer
     data.store
     data.batching

@@ -6,9 +6,9 @@ import json
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,9 @@ from pellucid.cli.common import (
 )
 from pellucid.cli.workers import translate_with_workers
 
+if TYPE_CHECKING:
+    from pellucid.translator import Translation
+
 
 @click.command(
     "translate",
@@ -35,6 +38,8 @@ from pellucid.cli.workers import translate_with_workers
         "pellucid translate model large.txt --workers 4 > output.txt",
         "pellucid translate model input.txt --n-best 3 --json",
         "pellucid translate model input.txt --sample --temperature 0.8 --top-k 20",
+        "pellucid translate model messages.po --out messages-de.po --memory old.tmx",
+        "pellucid translate model film.srt --out film-de.srt",
     ),
 )
 @click.argument("model", metavar="MODEL")
@@ -58,6 +63,20 @@ from pellucid.cli.workers import translate_with_workers
 @click.option("--seed", type=int, metavar="N", help="Seed of drawing. [1]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scores, pieces, flags.")
 @click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Write one FILE again with its translations in it: PO, XLIFF, TMX, SRT, VTT, HTML, TSV, JSONL or text.",
+)
+@click.option(
+    "--memory",
+    multiple=True,
+    metavar="PAIRS",
+    help="With --out: take the translations of whole texts from a file of pairs, such as a TMX, first. Repeatable.",
+)
+@click.option("--fuzzy", is_flag=True, help="With --out: translate anew also what is marked fuzzy or for review.")
+@click.option("--source-lang", metavar="CODE", help="With --out: the language to translate. [model's]")
+@click.option("--target-lang", metavar="CODE", help="With --out: the language to write. [model's]")
 @machine_options
 @engine_option
 @shortlist_option
@@ -76,6 +95,11 @@ def command(
     prefix: str | None,
     as_json: bool,
     skip_bad: bool,
+    out: str | None,
+    memory: tuple[str, ...],
+    fuzzy: bool,
+    source_lang: str | None,
+    target_lang: str | None,
     device: str,
     threads: int,
     engine: str,
@@ -87,13 +111,27 @@ def command(
     """Translate lines: one out for one in, in order, whatever is in them.
 
     Reads the files one after the other, or standard input; writes standard output as it goes. MODEL is a folder that `pellucid train` made.
+
+    With --out one file is written again with its translations in it, and all else as it was: only the empty entries of a
+    PO are filled, and marked fuzzy; units of XLIFF and TMX that have no target yet; all text of subtitles (times are
+    kept) and web pages; a column or key is added to TSV and JSONL.
     """
     import dataclasses
     import time
 
+    from pellucid.config import DataConfig
+    from pellucid.data.formats.document import fill_file
+    from pellucid.data.memory import read_memory
+    from pellucid.errors import ConfigError
     from pellucid.machine import available_cores
     from pellucid.translator import Translator
 
+    if out is not None:
+        _refuse_with_out(files, {"--n-best": n_best, "--prefix": prefix, "--json": as_json, "--skip-bad": skip_bad})
+    elif memory or fuzzy or source_lang or target_lang:
+        raise ConfigError(
+            "--memory, --fuzzy, --source-lang and --target-lang are for a file that is filled: --out FILE"
+        )
     translator = Translator.load(model, device=device, threads=threads, engine=engine, shortlist=shortlist)
     defaults = translator.loaded.search
     if n_best is not None and given["beam_size"] is None and not given["sample"]:
@@ -104,27 +142,43 @@ def command(
     truncated: list[int] = []
     unknown: list[int] = []
     flagged = {"split": split, "truncated": truncated, "unknown": unknown}
-    more = None if files else _input_is_waiting
-    texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
-    if workers > 1:
-        share = threads or max(1, available_cores() // workers)
-        options = {"directory": model, "device": device, "engine": engine, "threads": share, "shortlist": shortlist}
-        found = translate_with_workers(workers, options, texts, config, _prefixes(prefix), as_json)
-    else:
-        found = translator.stream(texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json)
-    for lines, translation in enumerate(found, start=1):
-        if as_json:
-            write_line(json.dumps(dataclasses.asdict(translation), ensure_ascii=False))
-        elif config.n_best == 1:
-            write_line(translation.text)
+
+    def translated(texts: Iterator[str], more: Callable[[], bool] | None = None) -> Iterator[Translation]:
+        nonlocal lines
+        if workers > 1:
+            share = threads or max(1, available_cores() // workers)
+            options = {"directory": model, "device": device, "engine": engine, "threads": share, "shortlist": shortlist}
+            found = translate_with_workers(workers, options, texts, config, _prefixes(prefix), as_json)
         else:
-            texts_out = [a.text for a in translation.alternatives]
-            # As many lines a line in as were asked for: whoever reads them can count.
-            for text in (texts_out + [""] * config.n_best)[: config.n_best]:
-                write_line(text)
-        for flag, numbers in flagged.items():
-            if flag in translation.flags:
-                numbers.append(lines)
+            found = translator.stream(texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json)
+        for lines, translation in enumerate(found, start=1):
+            for flag, numbers in flagged.items():
+                if flag in translation.flags:
+                    numbers.append(lines)
+            yield translation
+
+    if out is not None:
+        loaded = translator.loaded
+        languages = DataConfig(
+            source_language=source_lang or loaded.source_language,
+            target_language=target_lang or loaded.target_language,
+            fuzzy=fuzzy,
+        )
+        known = read_memory(memory, languages) if memory else None
+        filled = fill_file(files[0], out, languages, lambda texts: (t.text for t in translated(texts)), known)
+        say(filled.in_words(out))
+    else:
+        texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
+        for translation in translated(texts, None if files else _input_is_waiting):
+            if as_json:
+                write_line(json.dumps(dataclasses.asdict(translation), ensure_ascii=False))
+            elif config.n_best == 1:
+                write_line(translation.text)
+            else:
+                texts_out = [a.text for a in translation.alternatives]
+                # As many lines a line in as were asked for: whoever reads them can count.
+                for text in (texts_out + [""] * config.n_best)[: config.n_best]:
+                    write_line(text)
     notes = {
         "split": "were longer than anything the model has learnt from, and were translated in parts",
         "truncated": "reached the greatest length before an end",
@@ -138,6 +192,16 @@ def command(
         seconds = time.perf_counter() - started
         say(f"engine      {translator.engine.name}")
         say(f"{lines:,} lines in {seconds:.1f} s ({lines / max(seconds, 1e-9):.1f} a second)")
+
+
+def _refuse_with_out(files: tuple[str, ...], options: dict[str, object]) -> None:
+    from pellucid.errors import ConfigError
+
+    if len(files) != 1 or files[0] == "-":
+        raise ConfigError("--out needs one file to fill", hint="pellucid translate MODEL messages.po --out FILE")
+    for name, value in options.items():
+        if value:
+            raise ConfigError(f"{name} has no meaning with --out, which writes one translation into each place")
 
 
 def _input_is_waiting() -> bool:

@@ -76,6 +76,28 @@ def from_xml(fragment: str, code: Set[str]) -> Marked:
     return Marked("".join(text), tuple(codes))
 
 
+def with_single_blanks(marked: Marked) -> Marked:
+    """White space as it is shown: a line end, or several blanks, are one blank. The markup moves with the text.
+
+    Blanks on the two sides of markup stay apart.
+    """
+    text, codes = marked
+    marks = {code.place for code in codes}
+    shown: list[str] = []
+    length = 0
+    places = []  # for each character of `text`, and its end, how long what is shown was before it
+    for place, character in enumerate(text):
+        places.append(length)
+        if not character.isspace() or character in "\u00a0\u202f\u3000":
+            shown.append(character)
+            length += 1
+        elif not shown or shown[-1] != " " or place in marks:
+            shown.append(" ")
+            length += 1
+    places.append(length)
+    return Marked("".join(shown), tuple(code._replace(place=places[code.place]) for code in codes))
+
+
 def from_references(text: str) -> str:
     """Text as it is meant: `&lt;` is `<`.
 
@@ -123,9 +145,10 @@ def _pieces(target: str, placed: list[tuple[int, str]], written: Callable[[str],
 def _places(source: Marked, target: str) -> Iterator[tuple[int, str]]:
     text, codes = source
     first, last = _edges(text)
-    starts, ends = _word_edges(target)
+    starts, ends = word_edges(target)
     wanted = dict(_around_same_words(source, target))
     done = 0
+    last_open = False
     for number, code in enumerate(codes):
         if code.place <= first:
             place = 0
@@ -136,10 +159,16 @@ def _places(source: Marked, target: str) -> Iterator[tuple[int, str]]:
         else:
             edges = ends if code.kind == "close" else starts
             place = _nearest(edges, (code.place - first) / max(1, last - first) * len(target))
-        if code.kind == "close" and place <= done and number and codes[number - 1].kind == "open":
+        if code.kind == "close" and place <= done and last_open:
             place = min((end for end in ends if end > done), default=len(target))  # not around nothing
         done = max(done, place)
-        yield done, code.markup
+        last_open = code.kind == "open"
+        markup = code.markup
+        if code.kind == "alone" and text[: code.place].endswith(" ") and text[code.place :].startswith(" "):
+            # It stood between words as a word does.
+            markup = markup if done == 0 or target[done - 1].isspace() else f" {markup}"
+            markup = markup if target[done : done + 1].isspace() or done == len(target) else f"{markup} "
+        yield done, markup
 
 
 def _edges(text: str) -> tuple[int, int]:
@@ -147,7 +176,7 @@ def _edges(text: str) -> tuple[int, int]:
     return len(text) - len(text.lstrip()), len(text.rstrip())
 
 
-def _word_edges(text: str) -> tuple[list[int], list[int]]:
+def word_edges(text: str) -> tuple[list[int], list[int]]:
     """Where words may begin, and where they may end. A wide character (Chinese, Japanese) is a word."""
     starts, ends = [0], []
     for i in range(1, len(text)):

@@ -6,14 +6,19 @@ The object that holds the two may stand under `translation`, as in many publishe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pellucid.config import DataConfig
 from pellucid.data.formats.columns import named_columns
+from pellucid.data.formats.document import Block, Filling, Pieces, register_document
+from pellucid.data.formats.languages import is_language
 from pellucid.data.formats.lines import read_lines
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.registry import register
+from pellucid.data.formats.text import document_lines
+
+SOURCE_KEYS = ("source", "src", "text")
 
 
 @register(".jsonl", ".ndjson")
@@ -37,6 +42,38 @@ def read_jsonl(path: str, config: DataConfig) -> Iterator[SentencePair]:
                 yield SentencePair(source, target, path, number)
             except ValueError as error:
                 yield SentencePair(None, None, path, number, problem=str(error))
+
+
+@register_document(".jsonl", ".ndjson")
+def jsonl_document(path: str, config: DataConfig) -> Pieces:
+    """The text under `source`, `src`, `text` or the source language is translated into a new key `translation`.
+
+    Where a memory is used, `origin` says where it is from: `memory` or `model`. Lines without such a text, or with a
+    translation, stay as they are.
+
+    Raises:
+        EncodingError: bytes that are not UTF-8.
+    """
+    for number, text, end, raw in document_lines(path):
+        try:
+            values = json_object(text)
+            found = json_text(values, _source_key(values, config))
+        except ValueError:
+            found, values = "", {}
+
+        def write(fillings: Sequence[Filling], text: str = text, end: bytes = end) -> bytes:
+            named = zip(("translation", "origin"), fillings[0], strict=True)
+            added = "".join(f", {json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in named if v)
+            return (text.rstrip().removesuffix("}") + added + "}").encode() + end
+
+        yield Block((found,), number, raw, write) if found.strip() and "translation" not in values else raw
+
+
+def _source_key(values: dict[str, Any], config: DataConfig) -> str:
+    """The key of the text that is to be translated, or "" if there is none."""
+    language = config.source_language
+    own = [key for key in values if language and is_language(key, language)]
+    return next((key for key in (*SOURCE_KEYS, *own) if key in values), "")
 
 
 def json_object(line: str) -> dict[str, Any]:

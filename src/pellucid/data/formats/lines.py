@@ -98,12 +98,23 @@ def read_lines(path: str, *, skip_bad: bool = False) -> Iterator[Line]:
     """
     for number, raw in enumerate(raw_lines(path), 1):
         try:
-            yield Line(number, raw.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            bad = _encoding_error(raw, error, path, number)
+            yield Line(number, decoded_line(raw, path, number))
+        except EncodingError as error:
             if not skip_bad:
-                raise bad from None
-            yield Line(number, None, bad)
+                raise
+            yield Line(number, None, error)
+
+
+def decoded_line(raw: bytes, path: str, number: int) -> str:
+    """The text of a line.
+
+    Raises:
+        EncodingError: bytes that are not UTF-8.
+    """
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _encoding_error(raw, error, path, number) from None
 
 
 def _encoding_error(raw: bytes, error: UnicodeDecodeError, path: str, number: int) -> EncodingError:

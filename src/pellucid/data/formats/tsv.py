@@ -6,12 +6,14 @@ and one for tables would read `NA` as nothing and `007` as 7.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pellucid.config import DataConfig
+from pellucid.data.formats.document import Block, Filling, Pieces, register_document
 from pellucid.data.formats.lines import read_lines
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.registry import register
+from pellucid.data.formats.text import document_lines
 from pellucid.errors import DataError
 
 
@@ -36,6 +38,29 @@ def read_tsv(path: str, config: DataConfig) -> Iterator[SentencePair]:
             if text
             else SentencePair("", "", path, number)
         )
+
+
+@register_document(".tsv")
+def tsv_document(path: str, config: DataConfig) -> Pieces:
+    """The first column (or the first of `config.columns`) is translated into a column behind the last.
+
+    Where a memory is used, one more says where each translation is from: `memory` or `model`.
+
+    Raises:
+        EncodingError: bytes that are not UTF-8.
+    """
+    column = config.columns[0] if config.columns else 1
+    for number, text, end, raw in document_lines(path):
+        fields = text.split("\t")
+
+        def write(fillings: Sequence[Filling], raw: bytes = raw, end: bytes = end) -> bytes:
+            added = [field.replace("\t", " ") for field in fillings[0] if field]
+            return raw.removesuffix(end) + "".join(f"\t{field}" for field in added).encode() + end
+
+        if len(fields) >= column and fields[column - 1].strip():
+            yield Block((fields[column - 1],), number, raw, write)
+        else:
+            yield raw
 
 
 def _wrong_columns(found: int, config: DataConfig, path: str, number: int) -> DataError:

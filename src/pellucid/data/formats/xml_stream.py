@@ -11,7 +11,7 @@ import codecs
 import lzma
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
@@ -91,6 +91,30 @@ def utf8_blocks(path: str) -> Iterator[bytes]:
     finally:
         if path != "-":
             file.close()
+
+
+def encoding_of_file(path: str) -> str:
+    """The encoding of an XML file: see :func:`encoding_of`."""
+    file = open_bytes(path)
+    try:
+        return encoding_of(file.read(1024), path)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+        return "utf-8"  # whoever reads on says what is wrong
+    finally:
+        file.close()
+
+
+def with_attributes(tag: str, values: Mapping[str, str]) -> str:
+    """A start tag as it stands, with these attributes set. The values are plain text."""
+    for name, value in values.items():
+        written = f' {name}="{value}"'
+        found = re.search(rf"\s{name}\s*=\s*(\"[^\"]*\"|'[^']*')", tag)
+        if found:
+            tag = tag[: found.start()] + written + tag[found.end() :]
+        else:
+            end = len(tag) - (2 if tag.endswith("/>") else 1)
+            tag = tag[:end].rstrip() + written + tag[end:]
+    return tag
 
 
 def new_parser(path: str) -> expat.XMLParserType:
@@ -204,6 +228,10 @@ class XmlScan:
         del self._held[: before - self._first]
         self._first = before
         return gone
+
+    def rest(self) -> bytes:
+        """All that is still held; forgets it."""
+        return self.let_go(self._first + len(self._held))
 
     def end_of(self, tag: Tag) -> int:
         """Where a tag ends, that is where what stands in the element begins."""

@@ -1,0 +1,288 @@
+"""Web pages: the text of paragraphs and headings, and of the attributes `alt` and `title`. Tags stay as they are.
+
+What stands between two tags of blocks (`p`, `div`, `li`, `br`, …) is one text; tags inside a sentence (`a`, `b`, …) go
+into its translation: see :func:`~pellucid.data.formats.inline.project`. Scripts, styles, code and whatever is marked
+`translate="no"` or of class `notranslate` are left alone.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Sequence
+from functools import partial
+from html import escape, unescape
+from html.parser import HTMLParser
+from typing import Literal, NamedTuple
+
+from pellucid.config import DataConfig
+from pellucid.data.formats.document import Block, Filling, Pieces, register_document
+from pellucid.data.formats.inline import WORD, Code, Marked, project, with_single_blanks
+from pellucid.data.formats.lines import open_bytes
+from pellucid.errors import DataError
+
+INLINE = frozenset(
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "cite",
+        "code",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "q",
+        "rp",
+        "rt",
+        "ruby",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+        "u",
+        "var",
+        "wbr",
+    ]
+)
+OPAQUE = frozenset(
+    [
+        "script",
+        "style",
+        "code",
+        "pre",
+        "textarea",
+        "kbd",
+        "samp",
+        "var",
+        "svg",
+        "math",
+        "noscript",
+        "template",
+        "object",
+        "iframe",
+    ]
+)
+EMPTY = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
+NOT_NESTED = frozenset({"p", "option"})
+ATTRIBUTE = re.compile(r"(?P<before>\s(?P<name>alt|title)\s*=\s*)(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')", re.I)
+CHARSET = re.compile(rb"<meta[^>]*?charset\s*=\s*[\"']?\s*([A-Za-z0-9._-]+)", re.IGNORECASE)
+MOST_BYTES = 1 << 25
+"""Bytes of a page, at most: it is held whole."""
+
+
+@register_document(".html", ".htm", ".xhtml")
+def html_document(path: str, config: DataConfig) -> Pieces:
+    """The texts of a page.
+
+    Raises:
+        DataError: a page that is too large, or whose bytes are not of the character set that it names.
+    """
+    text, codec = _decoded(path)
+    encoded = partial(_encoded, codec=codec)
+    run: list[_Token] = []
+    for token in [*_tokens(text), None]:
+        if token is not None and token.kind != "block":
+            run.append(token)
+            continue
+        if run:
+            yield _block(run, encoded)
+            run = []
+        if token is not None:
+            yield _block([token], encoded)
+
+
+class _Token(NamedTuple):
+    """A part of a page: text, markup inside a sentence, or markup between sentences."""
+
+    kind: Literal["text", "inline", "block"]
+    raw: str
+    line: int
+    way: Literal["open", "close", "alone"] = "alone"
+    is_tag: bool = False
+    """Whether it is a start tag that may have attributes to translate."""
+
+
+def _decoded(path: str) -> tuple[str, str]:
+    file = open_bytes(path)
+    try:
+        data = file.read(MOST_BYTES + 1)
+    except (OSError, EOFError) as error:
+        raise DataError(f"cannot be read: {error}", file=path) from error
+    finally:
+        file.close()
+    if len(data) > MOST_BYTES:
+        raise DataError(f"must not be more than {MOST_BYTES >> 20} MB", file=path)
+    codec = _charset(data, path)
+    try:
+        return data.decode(codec), codec
+    except UnicodeError as error:
+        raise DataError(f"must be {codec}, but is not: {error}", file=path) from None
+
+
+def _charset(data: bytes, path: str) -> str:
+    for mark, codec in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ):
+        if data.startswith(mark):
+            return codec
+    found = CHARSET.search(data[:1024])
+    if found is None:
+        return "utf-8"
+    name = found[1].decode("ascii")
+    try:
+        b"".decode(name)
+    except (LookupError, UnicodeError):
+        raise DataError(f"must be in a known character set, but says {name!r}", file=path) from None
+    # The web calls it Latin-1 and means the larger set of Windows.
+    codec = codecs.lookup(name).name
+    return "utf-8" if codec.startswith("utf-16") else "cp1252" if codec in ("iso8859-1", "ascii") else codec
+
+
+def _encoded(text: str, codec: str) -> bytes:
+    return text.encode(codec, "xmlcharrefreplace")
+
+
+class _Tokens(HTMLParser):
+    """Cuts a page at its tags. The parts, joined, are the page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.text = text
+        self.line_starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self.found: list[tuple[int, int, Literal["text", "start", "end", "empty", "other"], str, bool]] = []
+        self.feed(text)
+        self.close()
+
+    def _add(self, kind: Literal["text", "start", "end", "empty", "other"], name: str = "", keep: bool = False) -> None:
+        line, column = self.getpos()
+        self.found.append((self.line_starts[line - 1] + column, line, kind, name, keep))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        keep = given.get("translate") == "no" or "notranslate" in (given.get("class") or "").split()
+        self._add("empty" if tag in EMPTY else "start", tag, keep or tag in OPAQUE)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._add("empty", tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._add("end", tag)
+
+    def handle_data(self, data: str) -> None:
+        self._add("text")
+
+    def handle_entityref(self, name: str) -> None:
+        self._add("text")
+
+    def handle_charref(self, name: str) -> None:
+        self._add("text")
+
+    def handle_comment(self, data: str) -> None:
+        self._add("other")
+
+    def handle_decl(self, decl: str) -> None:
+        self._add("other")
+
+    def handle_pi(self, data: str) -> None:
+        self._add("other")
+
+    def unknown_decl(self, data: str) -> None:
+        self._add("other")
+
+
+def _tokens(text: str) -> list[_Token]:
+    found = _Tokens(text).found
+    tokens: list[_Token] = []
+    if not found or found[0][0] > 0:
+        found.insert(0, (0, 1, "other", "", False))
+    kept: tuple[str, int] | None = None  # the element that is left alone, and how many of its name are open in it
+    ends = [*(start for start, *_ in found[1:]), len(text)]
+    for (start, line, kind, name, keep), end in zip(found, ends, strict=True):
+        raw = text[start:end]
+        if kept is not None and kept[0] in NOT_NESTED and kind == "start" and name == kept[0]:
+            kept = None  # the beginning of the next one was the end of this one
+        if kept is not None:
+            depth = kept[1] + (kind == "start" and name == kept[0]) - (kind == "end" and name == kept[0])
+            kept = (kept[0], depth) if depth else None
+            tokens[-1] = tokens[-1]._replace(raw=tokens[-1].raw + raw)
+        elif kind == "text":
+            tokens.append(_Token("text", raw, line))
+        elif kind == "start" and keep:
+            kept = name, 1
+            tokens.append(_Token("inline" if name in INLINE else "block", raw, line))
+        elif kind == "other":
+            tokens.append(_Token("inline" if raw.startswith("<!--") else "block", raw, line))
+        else:
+            way: Literal["open", "close", "alone"] = (
+                "open" if kind == "start" else "close" if kind == "end" else "alone"
+            )
+            tokens.append(_Token("inline" if name in INLINE else "block", raw, line, way, kind != "end"))
+    return tokens
+
+
+def _block(run: list[_Token], encoded: partial[bytes]) -> Block | bytes:
+    """Text with the markup in it: its sentence and the attributes in its tags are translated together."""
+    raw = encoded("".join(token.raw for token in run))
+    shown: list[str] = []
+    codes: list[Code] = []
+    length = 0
+    for token in run:
+        if token.kind == "text":
+            shown.append(unescape(token.raw))
+            length += len(shown[-1])
+        else:
+            codes.append(Code(length, token.raw, token.way))
+    marked = with_single_blanks(Marked("".join(shown), tuple(codes)))
+    # Attributes are looked for in start tags only, never in what is left alone.
+    tags = [i for i, token in enumerate(t for t in run if t.kind != "text") if token.is_tag]
+    attributes = [
+        (i, found)
+        for i in tags
+        for found in ATTRIBUTE.finditer(codes[i].markup)
+        if WORD.search(unescape(found["double"] or found["single"] or ""))
+    ]
+    has_text = bool(WORD.search(marked.text))
+    texts = [unescape(found["double"] or found["single"]) for _, found in attributes]
+    if has_text:
+        texts.insert(0, marked.text)
+    if not texts:
+        return raw
+
+    def write(fillings: Sequence[Filling]) -> bytes:
+        rest = list(fillings)
+        text = rest.pop(0).text if has_text else None
+        written = list(codes)
+        # From the last one on, so that the places of those before it stay.
+        for (i, found), filling in reversed(list(zip(attributes, rest, strict=True))):
+            markup = written[i].markup
+            value = f'{found["before"]}"{escape(filling.text)}"'
+            written[i] = written[i]._replace(markup=markup[: found.start()] + value + markup[found.end() :])
+        if text is None:
+            each = iter(written)
+            return encoded("".join(t.raw if t.kind == "text" else next(each).markup for t in run))
+        placed = [code._replace(place=here.place) for code, here in zip(written, marked.codes, strict=True)]
+        return encoded(project(Marked(marked.text, tuple(placed)), text, partial(escape, quote=False)))
+
+    return Block(tuple(texts), run[0].line, raw, write)
