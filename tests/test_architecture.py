@@ -26,6 +26,7 @@ LADDER = """
     data.formats.document
     data.formats.text
     data.formats.*
+    data.formats.tmx_document data.formats.xliff_document data.formats.po_document
     data.corpus
     data.check
     data.check_report data.cleaning data.splitting

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pellucid.config import DataConfig
-from pellucid.data.formats.document import Block, Filling, Pieces, register_document
 from pellucid.data.formats.gettext import Header, form_sources, known_charset
 from pellucid.data.formats.lines import BOM, open_bytes, raw_lines
 from pellucid.data.formats.pair import SentencePair
@@ -26,7 +25,6 @@ KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)[ \t]*(?:\[[ \t]*(\d{1
 STRING = re.compile(r"[ \t]*\"((?:[^\"\\]|\\.)*)\"[ \t]*")
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"'}
-WRITTEN = str.maketrans({value: "\\" + key for key, value in ESCAPES.items()} | {"\0": "\ufffd"})  # C texts end at zero
 HEAD_CHARSET = re.compile(
     rb"^\s*\"?[^\n#]*Content-Type:[^\n]*charset=[ \t]*([^\s;\\\"]+)", re.IGNORECASE | re.MULTILINE
 )
@@ -85,93 +83,6 @@ def read_po(path: str, config: DataConfig) -> Iterator[SentencePair]:
                 target = entry.forms.get(form, "")
                 pair = (target, source) if turned else (source, target)
                 yield SentencePair(*pair, path, entry.line, entry.context or "")
-
-
-@register_document(".po", ".pot")
-def po_document(path: str, config: DataConfig) -> Pieces:
-    """Entries without translation are filled, and marked fuzzy; with `config.fuzzy` such as are fuzzy too.
-
-    Only the lines of their msgstr and of their flags change. What comes from a memory has a comment that says so. A
-    header that names no character set which there is (a template's CHARSET) is given UTF-8.
-
-    Raises:
-        DataError: a translation that cannot be written in the character set of the catalogue.
-    """
-    header = Header("")
-    charset = charset_of(path)
-    for entry in read_entries(path):
-        raw = b"".join(entry.lines)
-        if entry.is_header and entry.problem is None:
-            header = Header(entry.forms[0])
-            if header.declared and known_charset(header.declared) is None:
-                raw = HEAD_CHARSET.sub(lambda found: found[0].removesuffix(found[1]) + b"UTF-8", raw, count=1)
-        forms = _forms_to_fill(entry, header, config)
-        if not forms:
-            yield raw
-            continue
-        sources = sources_of(entry, len(forms), header)
-        wanted = list(dict.fromkeys(source for source, is_open in zip(sources, forms, strict=True) if is_open))
-
-        def write(
-            fillings: Sequence[Filling],
-            entry: Entry = entry,
-            sources: list[str] = sources,
-            forms: list[bool] = forms,
-            wanted: list[str] = wanted,
-        ) -> bytes:
-            found = dict(zip(wanted, fillings, strict=True))
-            texts = {form: found[sources[form]].text for form, is_open in enumerate(forms) if is_open}
-            lines = _filled(entry, texts, any(filling.origin == "memory" for filling in fillings))
-            try:
-                return b"".join(line if isinstance(line, bytes) else line.encode(charset) for line in lines)
-            except UnicodeEncodeError as error:
-                raise DataError(
-                    f"a translation cannot be written in {charset}: {error}",
-                    file=path,
-                    line=entry.line,
-                    hint="msgconv --to-code=UTF-8 OLD > NEW",
-                ) from None
-
-        yield Block(tuple(wanted), entry.line, raw, write)
-
-
-def _forms_to_fill(entry: Entry, header: Header, config: DataConfig) -> list[bool]:
-    """For each form that an entry has or should have, whether it is to be filled; [] if none is."""
-    if entry.problem is not None or entry.obsolete or entry.is_header or not (entry.msgid or "").strip():
-        return []
-    if entry.is_fuzzy and not config.fuzzy:
-        return []
-    count = max(entry.forms) + 1
-    if entry.plural is not None:
-        count = header.forms or count
-    forms = [entry.is_fuzzy or not entry.forms.get(form, "").strip() for form in range(count)]
-    return forms if any(forms) else []
-
-
-def _filled(entry: Entry, texts: dict[int, str], from_memory: bool) -> list[bytes | str]:
-    """The lines of an entry with the translations `texts` (by form) in it, and the flag fuzzy."""
-    assert entry.first is not None
-    end = "\r\n" if entry.lines[entry.first].endswith(b"\r\n") else "\n"
-    lines: list[bytes | str] = list(entry.lines)
-    last = max(stop for _, stop in entry.places.values())
-    if isinstance(before := lines[last - 1], bytes) and not before.endswith(b"\n"):
-        lines[last - 1] = before + end.encode()  # the file ended there
-    for form in sorted(texts, reverse=True):
-        start, stop = entry.places.get(form, (last, last))
-        keyword = "msgstr" if entry.plural is None else f"msgstr[{form}]"
-        lines[start:stop] = [f"{keyword} {quoted(texts[form], end)}{end}"]
-    if not entry.is_fuzzy:
-        if entry.flag_line is None:
-            lines.insert(entry.first, f"#, fuzzy{end}")
-        else:
-            lines[entry.flag_line] = entry.lines[entry.flag_line].replace(b"#,", b"#, fuzzy,", 1)
-    return [f"# Exact match from a memory.{end}", *lines] if from_memory else lines
-
-
-def quoted(text: str, end: str = "\n") -> str:
-    r"""A text in quotation marks; one with `\n` inside takes a line (that ends with `end`) for each of its lines."""
-    lines = [line.translate(WRITTEN) for line in re.split(r"(?<=\n)(?=.)", text, flags=re.DOTALL)]
-    return end.join(f'"{line}"' for line in ([""] if len(lines) > 1 else []) + lines)
 
 
 def sources_of(entry: Entry, count: int, header: Header) -> list[str]:

@@ -9,17 +9,15 @@ Inline elements: what stands for code (`x`, `ph`, `bpt`, `sc`, …) is left out 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pellucid.config import DataConfig
-from pellucid.data.formats.document import Block, Filling, Pieces, register_document
-from pellucid.data.formats.inline import XML_TOKEN, Marked, from_xml, project, to_xml, with_single_blanks
+from pellucid.data.formats.inline import Marked, from_xml
 from pellucid.data.formats.languages import same_direction
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.registry import register
-from pellucid.data.formats.xml_stream import MOST_TEXT, Tag, XmlScan, encoding_of_file, with_attributes
+from pellucid.data.formats.xml_stream import MOST_TEXT, Tag, XmlScan
 from pellucid.errors import DataError
 
 UNITS = ("trans-unit", "segment")
@@ -77,98 +75,6 @@ def read_xliff(path: str, config: DataConfig) -> Iterator[SentencePair]:
             yield SentencePair(*(sides[::-1] if turned else sides), path, unit.tag.line, unit.name)
         except ValueError as error:
             yield SentencePair(None, None, path, unit.tag.line, unit.name, str(error))
-
-
-@register_document(".xlf", ".xliff")
-def xliff_document(path: str, config: DataConfig) -> Pieces:
-    """Units without target are filled; with `config.fuzzy` also those whose state says that they are not done.
-
-    What is filled in is marked: in 1.x by `state="needs-review-translation"` and `state-qualifier` `mt-suggestion` or
-    `exact-match` (from a memory); in 2.0 by `state="translated"` and `subState` `pellucid:model` or `pellucid:memory`.
-    Inline codes go into the target: see :func:`~pellucid.data.formats.inline.project`.
-
-    Raises:
-        DataError: as :func:`read_xliff`; also a file of the other direction.
-    """
-    scan = XmlScan(path)
-    codec = encoding_of_file(path)
-
-    def encoded(raw: bytes) -> bytes:
-        return raw if codec == "utf-8" else raw.decode("utf-8").encode(codec, "xmlcharrefreplace")
-
-    top: Tag | None = None
-    for unit in read_units(scan):
-        if is_turned(unit, config, path):
-            raise DataError(f"must be {config.source_language} to {config.target_language}, but is turned", file=path)
-        begin = unit.tag.start
-        if unit.top is not top and not unit.direction[1] and config.target_language and unit.top.start < begin:
-            # A file that has targets must say their language.
-            yield encoded(scan.let_go(unit.top.start))
-            end = scan.end_of(unit.top)
-            name = "trgLang" if unit.top.name == "xliff" else "target-language"
-            tag = with_attributes(scan.let_go(end).decode("utf-8"), {name: config.target_language})
-            yield encoded(tag.encode("utf-8"))
-        top = unit.top
-        yield encoded(scan.let_go(begin))
-        marked = _to_fill(scan, unit, config)
-        if marked is not None:
-            yield _block(scan.raw(begin, unit.end), unit, marked, encoded)
-        else:
-            yield encoded(scan.raw(begin, unit.end))
-        scan.let_go(unit.end)
-    yield encoded(scan.rest())
-
-
-def _to_fill(scan: XmlScan, unit: Unit, config: DataConfig) -> Marked | None:
-    """The source of a unit that is to be filled, or None."""
-    if not unit.translate or unit.problem is not None:
-        return None
-    try:
-        source, target = text_of(scan, unit.source), text_of(scan, unit.target)
-    except ValueError:
-        return None
-    is_open = not target.text.strip() or (config.fuzzy and unit.state not in DONE)
-    return with_single_blanks(source) if is_open and source.text.strip() else None
-
-
-def _block(raw: bytes, unit: Unit, marked: Marked, encoded: Callable[[bytes], bytes]) -> Block:
-    begin = unit.tag.start
-
-    def part(start: int, end: int) -> str:
-        return raw[start - begin : end - begin].decode("utf-8")
-
-    def write(fillings: Sequence[Filling]) -> bytes:
-        text = project(marked, fillings[0].text, to_xml)
-        from_memory = fillings[0].origin == "memory"
-        assert unit.source is not None
-        head = part(begin, unit.source[0])
-        source_tag = head[head.rindex("<") :]
-        if unit.target_tag is None:
-            prefix = source_tag[1 : source_tag.index("source")]
-            target_tag = f"<{prefix}target>"
-            blanks = re.search(r"\s*$", head.removesuffix(source_tag))
-            start = end = unit.source_end
-            indent = blanks[0] if blanks else ""
-        else:
-            assert unit.target is not None
-            start, end, indent = unit.target_tag.start, unit.target_end, ""
-            target_tag = part(start, unit.target[0]).replace("/>", ">")
-            prefix = target_tag[1 : target_tag.index("target")]
-        before = part(begin, start)
-        if unit.tag.name == "segment":
-            unit_tag = XML_TOKEN.match(before)
-            assert unit_tag is not None
-            state = {"state": "translated", "subState": f"pellucid:{'memory' if from_memory else 'model'}"}
-            before = with_attributes(unit_tag[0], state) + before[unit_tag.end() :]
-        else:
-            qualifier = "exact-match" if from_memory else "mt-suggestion"
-            target_tag = with_attributes(
-                target_tag, {"state": "needs-review-translation", "state-qualifier": qualifier}
-            )
-        filled = f"{before}{indent}{target_tag}{text}</{prefix}target>{part(end, unit.end)}"
-        return encoded(filled.encode("utf-8"))
-
-    return Block((marked.text,), unit.tag.line, encoded(raw), write)
 
 
 def text_of(scan: XmlScan, place: tuple[int, int] | None) -> Marked:
