@@ -21,7 +21,7 @@ LADDER = """
     data.overlap data.language
     data.formats.registry
     config demo_data
-    data.formats.pair data.formats.lines data.formats.languages data.formats.inline
+    data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.formats.charset
     data.formats.registry data.formats.columns data.formats.xml_stream data.formats.gettext
     data.formats.document
     data.formats.text

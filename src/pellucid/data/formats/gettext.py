@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import gettext
 import re
 
 from pellucid.config import DataConfig
+from pellucid.data.formats.charset import known_charset
 from pellucid.data.formats.languages import same_direction
 from pellucid.errors import DataError
 
@@ -50,14 +50,6 @@ class Header:
                 file=path,
                 hint=f"it is {error}",
             ) from None
-
-
-def known_charset(name: str) -> str | None:
-    """Python's name of a character set that contains ASCII, or None."""
-    try:
-        return codecs.lookup(name).name if 'az\\"'.encode(name) == b'az\\"' else None
-    except (LookupError, UnicodeError, ValueError, TypeError):
-        return None
 
 
 def _form_of_one(rule: str) -> int:

@@ -16,6 +16,7 @@ from html.parser import HTMLParser
 from typing import Literal, NamedTuple
 
 from pellucid.config import DataConfig
+from pellucid.data.formats.charset import known_charset
 from pellucid.data.formats.document import Block, Filling, Pieces, register_document
 from pellucid.data.formats.inline import WORD, Code, Marked, project, with_single_blanks
 from pellucid.data.formats.lines import open_bytes
@@ -151,13 +152,12 @@ def _charset(data: bytes, path: str) -> str:
     if found is None:
         return "utf-8"
     name = found[1].decode("ascii")
-    try:
-        b"".decode(name)
-    except (LookupError, UnicodeError):
-        raise DataError(f"must be in a known character set, but says {name!r}", file=path) from None
-    # The web calls it Latin-1 and means the larger set of Windows.
-    codec = codecs.lookup(name).name
-    return "utf-8" if codec.startswith("utf-16") else "cp1252" if codec in ("iso8859-1", "ascii") else codec
+    if name.lower().startswith("utf-16"):
+        return "utf-8"  # not with these bytes
+    known = known_charset(name)
+    if known is None:
+        raise DataError(f"must be in a known character set, but says {name!r}", file=path)
+    return "cp1252" if known in ("iso8859-1", "ascii") else known  # the web says Latin-1 and means Windows' larger set
 
 
 def _encoded(text: str, codec: str) -> bytes:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from pellucid.config import DataConfig
-from pellucid.data.formats.gettext import Header, form_sources, known_charset
+from pellucid.data.formats.charset import known_charset
+from pellucid.data.formats.gettext import Header, form_sources
 from pellucid.data.formats.lines import BOM, open_bytes, raw_lines
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.registry import register

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 
 from pellucid.config import DataConfig
+from pellucid.data.formats.charset import known_charset
 from pellucid.data.formats.document import Block, Filling, Pieces, register_document
-from pellucid.data.formats.gettext import Header, known_charset
+from pellucid.data.formats.gettext import Header
 from pellucid.data.formats.po import ESCAPES, HEAD_CHARSET, Entry, charset_of, read_entries, sources_of
 from pellucid.errors import DataError
 

@@ -102,6 +102,11 @@ def _cues(path: str) -> Iterator[Cue | bytes]:
         if blank and not is_blank:
             yield _cue(paragraph)
             paragraph = []
+        elif TIMES.match(line[1]) and any(TIMES.match(text) for _, text, _, _ in paragraph):
+            # No blank line before this cue: its number, where it has one, stands on the line above.
+            first = -1 if paragraph[-1][1].strip().isdigit() else len(paragraph)
+            yield _cue(paragraph[:first])
+            paragraph = paragraph[first:]
         blank = is_blank and bool(paragraph)
         paragraph.append(line)
     if paragraph:
@@ -252,6 +257,8 @@ def split_by_shares(text: str, shares: Sequence[int]) -> list[str]:
     for left, share in zip(range(len(shares) - 2, -1, -1), shares, strict=False):
         done += share
         possible = [cut for cut in cuts if cut > places[-1]]
-        possible = possible[: len(possible) - left] or possible[:1]  # a word at least for each of those that follow
+        possible = (
+            possible[: max(0, len(possible) - left)] or possible[:1]
+        )  # a word at least for each of those that follow
         places.append(min(possible, key=lambda cut: abs(cut - done / total * len(text)), default=len(text)))
     return [text[a:b].strip() for a, b in zip(places, [*places[1:], len(text)], strict=True)]

@@ -145,6 +145,8 @@ class _Units:
         def start(name: str, attributes: dict[str, str]) -> None:
             nonlocal depth, number, line, name_of_unit, in_unit, language, has_segment, code, problem, size, variants
             depth += 1
+            if depth > MOST_DEPTH:
+                raise too_deep(path, parser.CurrentLineNumber)
             if name == "seg":
                 if language is None:
                     problem = problem or "a `seg` that stands in no `tuv`"
@@ -176,8 +178,6 @@ class _Units:
                     parser.CharacterDataHandler = code_text
             elif name == "header":
                 self._header(attributes)
-            if depth > MOST_DEPTH:
-                raise too_deep(path, parser.CurrentLineNumber)
 
         def end(name: str) -> None:
             nonlocal depth, in_unit, language, has_segment, code, problem

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
+from pellucid.data.formats.charset import known_charset
 from pellucid.data.formats.lines import open_bytes
 from pellucid.errors import DataError
 
@@ -54,12 +55,12 @@ def encoding_of(head: bytes, path: str) -> str:
     if declared is None:
         return "utf-8"
     name = declared[1].decode("ascii")
-    try:
-        b"".decode(name)
-        codec = codecs.lookup(name).name
-    except (LookupError, UnicodeError):
-        raise DataError(f"must be in a known encoding, but says {name!r}", file=path, line=1) from None
-    return "utf-8" if codec.startswith(("utf-16", "utf-32", *UTF_8)) else codec
+    if name.lower().startswith(("utf-16", "utf-32", "ucs-2", "iso-10646")):
+        return "utf-8"  # not with these bytes
+    known = known_charset(name)
+    if known is None:
+        raise DataError(f"must be in a known encoding, but says {name!r}", file=path, line=1)
+    return "utf-8" if known in UTF_8 else known
 
 
 def utf8_blocks(path: str) -> Iterator[bytes]:
