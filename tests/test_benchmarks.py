@@ -59,6 +59,15 @@ def test_made_up_targets_say_their_sources(monkeypatch: pytest.MonkeyPatch) -> N
         assert said <= words
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_reading_a_memory(run: Callable[..., str]) -> None:
+    out = run("tmx", "--megabytes", "1", "--rounds", "1")
+    rows = [line.split(" | ") for line in out.splitlines() if line.startswith(("| pellucid", "| expat"))]
+    assert len(rows) == 2
+    assert rows[0][2] == rows[1][2]  # as many units
+    assert all(float(row[3].replace(",", "")) > 1000 for row in rows)
+
+
 def test_training_speed(run: Callable[..., str], tmp_path: Path) -> None:
     out = run(
         "training", "--threads", "1", "--rounds", "1", "--batches", "1", "--batch-tokens", "256", "--pairs", "200",

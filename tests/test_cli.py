@@ -24,6 +24,8 @@ from pellucid.cli.main import VERBS
 from pellucid.cli.train import Duration
 from pellucid.config import RunConfig
 
+SOME = ("--min-length", 2, "--max-length", 5)
+"""Options with which a model that has learnt little says something."""
 ODD_LINES = ["1 2 3", "", "   ", "9 9 9 9", "4\u20285", "6\x857", "x", "1\t2", "\u2581", "</s> <pad>", "0"]
 SETTINGS = """
 preset = "tiny"
@@ -310,6 +312,61 @@ def test_as_many_lines_out_as_in(folder: Path, end: str) -> None:
     assert [not line for line in done.lines][1:3] == [True, True]
     assert "have characters that the model does not know" in done.err
     assert run("translate", folder / "model").out == ""
+
+
+def test_a_file_is_filled(folder: Path, tmp_path: Path) -> None:
+    catalogue = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2\\n3"\nmsgstr ""\n\nmsgid "4"\nmsgstr ""\n'
+    (tmp_path / "a.po").write_text(catalogue)
+    (tmp_path / "known.tsv").write_text("4\tfour\n")
+    done = run("translate", folder / "model", tmp_path / "a.po", "--out", tmp_path / "b.po",
+               "--memory", tmp_path / "known.tsv", *SOME)  # fmt: skip
+    assert (done.code, done.out) == (0, "")
+    assert f"{tmp_path / 'b.po'}: 2 texts filled in, 1 of them from the memory" in done.err
+    lines = run("translate", folder / "model", *SOME, stdin="1 2\n3\n").lines
+    filled = (tmp_path / "b.po").read_text()
+    assert f'#, fuzzy\nmsgid "1 2\\n3"\nmsgstr ""\n"{lines[0]}\\n"\n"{lines[1]}"\n' in filled
+    assert '#, fuzzy\nmsgid "4"\nmsgstr "four"\n' in filled
+    shared = run("translate", folder / "model", tmp_path / "a.po", "--out", "-", "--workers", 2, *SOME).out
+    assert f'#, fuzzy\nmsgid "1 2\\n3"\nmsgstr ""\n"{lines[0]}\\n"\n"{lines[1]}"\n' in shared
+    assert shared.count("fuzzy") == 2
+
+
+def test_languages_of_a_file_are_the_models_or_those_that_are_named(folder: Path, tmp_path: Path) -> None:
+    unit = '<tu><tuv xml:lang="{}"><seg>1 2</seg></tuv></tu>'
+    memory = '<tmx version="1.4"><header srclang="de"/><body>{}</body></tmx>'
+    (tmp_path / "a.tmx").write_text(memory.format(unit.format("DE-de")))
+    run("translate", folder / "model", tmp_path / "a.tmx", "--out", tmp_path / "b.tmx", *SOME)
+    assert '<tuv xml:lang="en" creationtool="pellucid"' in (tmp_path / "b.tmx").read_text()
+    (tmp_path / "a.tmx").write_text(memory.format(unit.format("fr")))
+    run("translate", folder / "model", tmp_path / "a.tmx", "--out", tmp_path / "b.tmx",
+        "--source-lang", "fr", "--target-lang", "nl", *SOME)  # fmt: skip
+    assert '<tuv xml:lang="nl" creationtool="pellucid"' in (tmp_path / "b.tmx").read_text()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--out", "x.po"], "--out needs one file to fill"),
+        (["a.po", "b.po", "--out", "x.po"], "--out needs one file to fill"),
+        (["a.po", "--out", "x.po", "--json"], "--json has no meaning with --out"),
+        (["a.po", "--out", "x.po", "--n-best", "2"], "--n-best has no meaning with --out"),
+        (["a.po", "--memory", "m.tmx"], "are for a file that is filled: --out FILE"),
+    ],
+)
+def test_options_for_a_file_that_is_filled(folder: Path, arguments: list[str], message: str) -> None:
+    done = run("translate", folder / "model", *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_training_on_a_memory_tells_of_broken_units(folder: Path, tmp_path: Path) -> None:
+    unit = '<tu><tuv xml:lang="de"><seg>{0} {1}</seg></tuv><tuv xml:lang="en"><seg>{1} {0}</seg></tuv></tu>\n'
+    units = "".join(unit.format(i % 7, i % 5) for i in range(60))
+    (tmp_path / "a.tmx").write_text(f"<tmx><header/><body>\n{units}<tu tuid='bad'/></body></tmx>")
+    done = run("train", tmp_path / "a.tmx", "--config", folder / "settings.toml", "--out", tmp_path / "model",
+               "--max-updates", 1)  # fmt: skip
+    assert done.code == 0, done.err
+    assert f"note: {tmp_path / 'a.tmx'}:62 (unit bad): left out: no `tuv`" in done.err
 
 
 def test_translate_reads_files_one_after_the_other(folder: Path) -> None:

@@ -277,6 +277,12 @@ def test_a_plural_gets_as_many_forms_as_the_header_says(files, rule, forms):
     assert [found[i] for i in range(len(forms))] == forms
 
 
+@pytest.mark.parametrize("languages, message", [(("en", "fr"), "says `Language: de`"), (("de", "en"), "is turned")])
+def test_a_catalogue_of_another_language_is_not_filled(files, languages, message):
+    with pytest.raises(DataError, match=message):
+        files.fill(TEMPLATE, "de.po", DataConfig(source_language=languages[0], target_language=languages[1]))
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_line_ends_and_a_missing_one_at_the_end_are_kept(files, end):
     catalogue = po_catalogue('#, c-format\nmsgid "a"\nmsgstr ""').replace("\n", end).replace("\r\r", "\r")
@@ -301,6 +307,11 @@ def test_a_catalogue_stays_in_its_character_set(files):
 def test_a_template_is_given_a_character_set(files):
     filled = files.fill(po_catalogue('msgid "tea"\nmsgstr ""\n', charset="CHARSET"), "x.pot")
     assert '"Content-Type: text/plain; charset=UTF-8\\n"' in filled
+    catalogue = po_catalogue('msgid "a"\nmsgstr "b"\n\nmsgid "tea"\nmsgstr ""\n', charset="CHARSET")
+    assert files.fill(catalogue, "x.pot") == catalogue.replace("CHARSET", "UTF-8").replace(
+        'msgid "tea"\nmsgstr ""', '#, fuzzy\nmsgid "tea"\nmsgstr "TEA"'
+    )
+    assert files.fill(catalogue, "x.pot", translate=nothing) == catalogue
 
 
 BROKEN = 'msgid "a\nmsgstr ""\n\nmsgstr "b"\n\n#~ msgid "c"\n#~ msgstr ""\n\n# end'
@@ -328,6 +339,7 @@ def test_with_no_translation_a_catalogue_is_byte_for_byte_what_it_was(place, chu
 @FAST
 def test_any_translation_is_read_from_a_catalogue_as_it_was_written(place, source, target, context):
     printable = str.maketrans({chr(c): " " for c in range(32) if chr(c) not in "\n\t"})
+    target = target.translate(str.maketrans("\a\b\f\v", "    ")).strip() or "x"  # polib does not know these escapes
     entry = polib.POEntry(msgid=source.translate(printable).strip() or "x", msgstr="", msgctxt=context and "c")
     catalogue = po_catalogue(str(entry) + "\n")
     filled = place.fill(catalogue, "x.po", memory={entry.msgid: target})
@@ -335,7 +347,7 @@ def test_any_translation_is_read_from_a_catalogue_as_it_was_written(place, sourc
     path.write_bytes(filled.encode())  # of a string polib makes lines at U+2028 too
     read = polib.pofile(str(path))[0]
     path.unlink()
-    assert read.msgstr == target.strip().replace("\0", "\ufffd")
+    assert read.msgstr == target.replace("\0", "\ufffd")
     assert (read.msgid, read.msgctxt, read.flags) == (entry.msgid, entry.msgctxt, ["fuzzy"])
 
 
@@ -400,8 +412,9 @@ def test_xliff_2_is_filled_and_marked(files):
 
 def test_a_file_that_says_no_target_language_is_given_it(files):
     units = "<trans-unit id='1'><source>tea</source></trans-unit>"
-    filled = files.fill(xliff_file(units).replace(' target-language="de"', ""), "a.xlf")
-    assert 'datatype="plaintext" target-language="de">' in filled
+    silent = xliff_file(units).replace(' target-language="de"', "")
+    assert 'datatype="plaintext" target-language="de">' in files.fill(silent, "a.xlf")
+    assert files.fill(silent, "a.xlf", translate=nothing) == silent
     with pytest.raises(DataError, match="turned"):
         files.fill(xliff_file(units), "a.xlf", DataConfig(source_language="de", target_language="en"))
 

@@ -89,6 +89,37 @@ def _import_formats() -> None:
         importlib.import_module(f"{formats.__name__}.{module.name}")
 
 
+class Amendment:
+    """A change to the head of a file that is made only if something is filled in after it.
+
+    What has been changed, and what follows it, is held until the first block.
+    """
+
+    def __init__(self) -> None:
+        self.raw, self.amended = bytearray(), bytearray()
+
+    def hold(self, raw: bytes, amended: bytes) -> None:
+        """`raw` as it stands in the file, and as it is to be if something is filled in."""
+        self.raw += raw
+        self.amended += amended
+
+    def before(self, piece: bytes | Block) -> Iterator[bytes | Block]:
+        """`piece`, with what is held before it if it is a block; else it is held too."""
+        if not self.raw:
+            yield piece
+        elif isinstance(piece, bytes):
+            self.hold(piece, piece)
+        else:
+            amended, raw = bytes(self.amended), self.rest()
+            yield piece._replace(raw=raw + piece.raw, write=lambda fillings: amended + piece.write(fillings))
+
+    def rest(self) -> bytes:
+        """What is held, as it stands in the file; holds nothing any more."""
+        raw = bytes(self.raw)
+        self.raw, self.amended = bytearray(), bytearray()
+        return raw
+
+
 @dataclass
 class Filled:
     """What was done with a file: texts that were translated, those of them from a memory, and those left as they were."""

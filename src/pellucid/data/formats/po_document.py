@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pellucid.config import DataConfig
 from pellucid.data.formats.charset import known_charset
-from pellucid.data.formats.document import Block, Filling, Pieces, register_document
+from pellucid.data.formats.document import Amendment, Block, Filling, Pieces, register_document
 from pellucid.data.formats.gettext import Header
 from pellucid.data.formats.po import ESCAPES, HEAD_CHARSET, Entry, charset_of, read_entries, sources_of
 from pellucid.errors import DataError
@@ -23,44 +23,46 @@ def po_document(path: str, config: DataConfig) -> Pieces:
     header that names no character set which there is (a template's CHARSET) is given UTF-8.
 
     Raises:
-        DataError: a translation that cannot be written in the character set of the catalogue.
+        DataError: a catalogue of another language, or a translation that cannot be written in its character set.
     """
     header = Header("")
     charset = charset_of(path)
+    head = Amendment()
     for entry in read_entries(path):
         raw = b"".join(entry.lines)
         if entry.is_header and entry.problem is None:
             header = Header(entry.forms[0])
-            if header.declared and known_charset(header.declared) is None:
-                raw = HEAD_CHARSET.sub(lambda found: found[0].removesuffix(found[1]) + b"UTF-8", raw, count=1)
-        forms = _forms_to_fill(entry, header, config)
-        if not forms:
-            yield raw
-            continue
-        sources = sources_of(entry, len(forms), header)
-        wanted = list(dict.fromkeys(source for source, is_open in zip(sources, forms, strict=True) if is_open))
-
-        def write(
-            fillings: Sequence[Filling],
-            entry: Entry = entry,
-            sources: list[str] = sources,
-            forms: list[bool] = forms,
-            wanted: list[str] = wanted,
-        ) -> bytes:
-            found = dict(zip(wanted, fillings, strict=True))
-            texts = {form: found[sources[form]].text for form, is_open in enumerate(forms) if is_open}
-            lines = _filled(entry, texts, any(filling.origin == "memory" for filling in fillings))
-            try:
-                return b"".join(line if isinstance(line, bytes) else line.encode(charset) for line in lines)
-            except UnicodeEncodeError as error:
+            if header.is_turned(config, path):
                 raise DataError(
-                    f"a translation cannot be written in {charset}: {error}",
-                    file=path,
-                    line=entry.line,
-                    hint="msgconv --to-code=UTF-8 OLD > NEW",
-                ) from None
+                    f"must be {config.source_language} to {config.target_language}, but is turned", file=path
+                )
+            if header.declared and known_charset(header.declared) is None:
+                head.hold(raw, HEAD_CHARSET.sub(lambda found: found[0].removesuffix(found[1]) + b"UTF-8", raw, count=1))
+                continue
+        forms = _forms_to_fill(entry, header, config)
+        yield from head.before(_block(entry, forms, header, charset, path) if forms else raw)
+    yield head.rest()
 
-        yield Block(tuple(wanted), entry.line, raw, write)
+
+def _block(entry: Entry, forms: list[bool], header: Header, charset: str, path: str) -> Block:
+    sources = sources_of(entry, len(forms), header)
+    wanted = list(dict.fromkeys(source for source, is_open in zip(sources, forms, strict=True) if is_open))
+
+    def write(fillings: Sequence[Filling]) -> bytes:
+        found = dict(zip(wanted, fillings, strict=True))
+        texts = {form: found[sources[form]].text for form, is_open in enumerate(forms) if is_open}
+        lines = _filled(entry, texts, any(filling.origin == "memory" for filling in fillings))
+        try:
+            return b"".join(line if isinstance(line, bytes) else line.encode(charset) for line in lines)
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"a translation cannot be written in {charset}: {error}",
+                file=path,
+                line=entry.line,
+                hint="msgconv --to-code=UTF-8 OLD > NEW",
+            ) from None
+
+    return Block(tuple(wanted), entry.line, b"".join(entry.lines), write)
 
 
 def _forms_to_fill(entry: Entry, header: Header, config: DataConfig) -> list[bool]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from pellucid.config import DataConfig
-from pellucid.data.formats.document import Block, Filling, Pieces, register_document
+from pellucid.data.formats.document import Amendment, Block, Filling, Pieces, register_document
 from pellucid.data.formats.inline import XML_TOKEN, Marked, project, to_xml, with_single_blanks
 from pellucid.data.formats.xliff import DONE, Unit, is_turned, read_units, text_of
 from pellucid.data.formats.xml_stream import Tag, XmlScan, encoding_of_file, with_attributes
@@ -30,6 +30,7 @@ def xliff_document(path: str, config: DataConfig) -> Pieces:
     def encoded(raw: bytes) -> bytes:
         return raw if codec == "utf-8" else raw.decode("utf-8").encode(codec, "xmlcharrefreplace")
 
+    head = Amendment()
     top: Tag | None = None
     for unit in read_units(scan):
         if is_turned(unit, config, path):
@@ -37,20 +38,18 @@ def xliff_document(path: str, config: DataConfig) -> Pieces:
         begin = unit.tag.start
         if unit.top is not top and not unit.direction[1] and config.target_language and unit.top.start < begin:
             # A file that has targets must say their language.
-            yield encoded(scan.let_go(unit.top.start))
-            end = scan.end_of(unit.top)
+            yield from head.before(encoded(scan.let_go(unit.top.start)))
+            tag = scan.let_go(scan.end_of(unit.top))
             name = "trgLang" if unit.top.name == "xliff" else "target-language"
-            tag = with_attributes(scan.let_go(end).decode("utf-8"), {name: config.target_language})
-            yield encoded(tag.encode("utf-8"))
+            amended = with_attributes(tag.decode("utf-8"), {name: config.target_language})
+            head.hold(encoded(tag), encoded(amended.encode("utf-8")))
         top = unit.top
-        yield encoded(scan.let_go(begin))
+        yield from head.before(encoded(scan.let_go(begin)))
         marked = _to_fill(scan, unit, config)
-        if marked is not None:
-            yield _block(scan.raw(begin, unit.end), unit, marked, encoded)
-        else:
-            yield encoded(scan.raw(begin, unit.end))
-        scan.let_go(unit.end)
-    yield encoded(scan.rest())
+        raw = scan.let_go(unit.end)
+        yield from head.before(encoded(raw) if marked is None else _block(raw, unit, marked, encoded))
+    yield from head.before(encoded(scan.rest()))
+    yield head.rest()
 
 
 def _to_fill(scan: XmlScan, unit: Unit, config: DataConfig) -> Marked | None:
