@@ -488,6 +488,9 @@ def test_columns_may_be_named_by_language_and_must_be_known(read):
     with pytest.raises(DataError, match="at least 3 columns, but has 2"):
         read("de,en\n", "x.csv", DataConfig(columns=(1, 3)))
     assert read("", "x.csv") == []
+    for content in (b"a\rb,c\n", b'"' + b"a" * 200_000):
+        with pytest.raises(DataError, match="but is no CSV"):
+            read(content, "x.csv")
 
 
 def test_a_broken_record_is_reported(read):

@@ -173,7 +173,7 @@ class Corpus:
             pairs = reader_for(item.path)(item.path, self.config)
         name = item.names[0]
         pairs = pairs if name == item.path else (pair._replace(file=name) for pair in pairs)
-        return map(_on_one_line, pairs)
+        return pairs if item.aligned is not None or _is_tsv(item.path) else map(_on_one_line, pairs)
 
     def fingerprint(self) -> str:
         """SHA-256 of the bytes of all inputs, of how they are read and of what is held out. Names do not count."""

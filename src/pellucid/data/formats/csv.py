@@ -36,7 +36,7 @@ def read_csv(path: str, config: DataConfig) -> Iterator[SentencePair]:
     first = next(lines, None)
     if first is None:
         return
-    separator, header = _header(first)
+    separator, header = _header(first, path)
     source, target = _columns(header, config, path)
     records = csv.reader(lines, delimiter=separator, strict=True)
     while True:
@@ -59,9 +59,12 @@ def read_csv(path: str, config: DataConfig) -> Iterator[SentencePair]:
             yield SentencePair(fields[source], fields[target], path, number)
 
 
-def _header(line: str) -> tuple[str, list[str]]:
+def _header(line: str, path: str) -> tuple[str, list[str]]:
     """The separator (the one that makes most columns), and the names."""
-    found = [(separator, next(csv.reader([line], delimiter=separator))) for separator in SEPARATORS]
+    try:
+        found = [(separator, next(csv.reader([line], delimiter=separator))) for separator in SEPARATORS]
+    except csv.Error as error:
+        raise DataError(f"the first line must name the columns, but is no CSV: {error}", file=path, line=1) from None
     return max(found, key=lambda each: len(each[1]))
 
 

@@ -217,20 +217,22 @@ def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
     if not found or found[0][0] > 0:
         found.insert(0, (0, 1, "other", "", False))
-    kept: tuple[str, int] | None = None  # the element that is left alone, and how many of its name are open in it
+    kept: tuple[str, int, int] | None = None  # the element that is left alone: name, how many of it are open, start
     ends = [*(start for start, *_ in found[1:]), len(text)]
     for (start, line, kind, name, keep), end in zip(found, ends, strict=True):
         raw = text[start:end]
         if kept is not None and kept[0] in NOT_NESTED and kind == "start" and name == kept[0]:
-            kept = None  # the beginning of the next one was the end of this one
+            tokens[-1] = tokens[-1]._replace(raw=text[kept[2] : start])
+            kept = None  # the beginning of the next one is the end of this one
         if kept is not None:
-            depth = kept[1] + (kind == "start" and name == kept[0]) - (kind == "end" and name == kept[0])
-            kept = (kept[0], depth) if depth else None
-            tokens[-1] = tokens[-1]._replace(raw=tokens[-1].raw + raw)
+            depth = kept[1] + (name == kept[0]) * ((kind == "start") - (kind == "end"))
+            if depth == 0 or end == len(text):
+                tokens[-1] = tokens[-1]._replace(raw=text[kept[2] : end])
+            kept = (kept[0], depth, kept[2]) if depth else None
         elif kind == "text":
             tokens.append(_Token("text", raw, line))
         elif kind == "start" and keep:
-            kept = name, 1
+            kept = name, 1, start
             tokens.append(_Token("inline" if name in INLINE else "block", raw, line))
         elif kind == "other":
             tokens.append(_Token("inline" if raw.startswith("<!--") else "block", raw, line))

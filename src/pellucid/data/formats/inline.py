@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Set
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Literal, NamedTuple
 
 XML_TOKEN = re.compile(
@@ -13,6 +14,8 @@ XML_TOKEN = re.compile(
 REFERENCE = re.compile(r"&(#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[^\s&;<]{1,32});")
 NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+MOST_PAIRED = 1000
+"""Codes of a text, at most, for which it is looked whether their words stand in the translation."""
 WORD = re.compile(r"[^\W_]")
 WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
@@ -146,7 +149,7 @@ def _places(source: Marked, target: str) -> Iterator[tuple[int, str]]:
     text, codes = source
     first, last = _edges(text)
     starts, ends = word_edges(target)
-    wanted = dict(_around_same_words(source, target))
+    wanted = dict(_around_same_words(source, target)) if len(codes) <= MOST_PAIRED else {}
     done = 0
     last_open = False
     for number, code in enumerate(codes):
@@ -160,11 +163,11 @@ def _places(source: Marked, target: str) -> Iterator[tuple[int, str]]:
             edges = ends if code.kind == "close" else starts
             place = _nearest(edges, (code.place - first) / max(1, last - first) * len(target))
         if code.kind == "close" and place <= done and last_open:
-            place = min((end for end in ends if end > done), default=len(target))  # not around nothing
+            place = ends[min(bisect_right(ends, done), len(ends) - 1)]  # not around nothing
         done = max(done, place)
         last_open = code.kind == "open"
         markup = code.markup
-        if code.kind == "alone" and text[: code.place].endswith(" ") and text[code.place :].startswith(" "):
+        if code.kind == "alone" and text[max(0, code.place - 1) : code.place + 1] == "  ":
             # It stood between words as a word does.
             markup = markup if done == 0 or target[done - 1].isspace() else f" {markup}"
             markup = markup if target[done : done + 1].isspace() or done == len(target) else f"{markup} "
@@ -191,8 +194,9 @@ def word_edges(text: str) -> tuple[list[int], list[int]]:
     return starts, [*ends, len(text)]
 
 
-def _nearest(edges: Iterable[int], place: float) -> int:
-    return min(edges, key=lambda edge: abs(edge - place))
+def _nearest(edges: Sequence[int], place: float) -> int:
+    right = bisect_left(edges, place)
+    return min(edges[max(0, right - 1) : right + 1], key=lambda edge: abs(edge - place))
 
 
 def _around_same_words(source: Marked, target: str) -> Iterator[tuple[int, int]]:

@@ -26,9 +26,7 @@ KEYWORD = re.compile(r"(msgctxt|msgid_plural|msgid|msgstr)[ \t]*(?:\[[ \t]*(\d{1
 STRING = re.compile(r"[ \t]*\"((?:[^\"\\]|\\.)*)\"[ \t]*")
 ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"'}
-HEAD_CHARSET = re.compile(
-    rb"^\s*\"?[^\n#]*Content-Type:[^\n]*charset=[ \t]*([^\s;\\\"]+)", re.IGNORECASE | re.MULTILINE
-)
+CHARSET = re.compile(rb"Content-Type:[^\n]{0,100}?charset=[ \t]*(?P<charset>[^\s;\\\"]{1,50})", re.IGNORECASE)
 HEAD = 1 << 16
 
 
@@ -109,8 +107,13 @@ def charset_of(path: str) -> str:
         raise DataError("must not be UTF-16", file=path, hint="iconv -f UTF-16 -t UTF-8 OLD > NEW")
     if head.startswith(BOM):
         return "utf-8"
-    found = HEAD_CHARSET.search(head)
-    return (known_charset(found[1].decode("ascii", "replace")) if found else None) or "utf-8"
+    found = next(filter(None, map(declared_charset, head.split(b"\n"))), None)
+    return (known_charset(found["charset"].decode("ascii", "replace")) if found else None) or "utf-8"
+
+
+def declared_charset(line: bytes) -> re.Match[bytes] | None:
+    """Where a line of the header names the character set (group `charset`), or None."""
+    return None if line.lstrip().startswith(b"#") else CHARSET.search(line)
 
 
 def read_entries(path: str) -> Iterator[Entry]:

@@ -9,7 +9,7 @@ from pellucid.config import DataConfig
 from pellucid.data.formats.charset import known_charset
 from pellucid.data.formats.document import Amendment, Block, Filling, Pieces, register_document
 from pellucid.data.formats.gettext import Header
-from pellucid.data.formats.po import ESCAPES, HEAD_CHARSET, Entry, charset_of, read_entries, sources_of
+from pellucid.data.formats.po import ESCAPES, Entry, charset_of, declared_charset, read_entries, sources_of
 from pellucid.errors import DataError
 
 WRITTEN = str.maketrans({value: "\\" + key for key, value in ESCAPES.items()} | {"\0": "\ufffd"})  # C texts end at zero
@@ -37,7 +37,7 @@ def po_document(path: str, config: DataConfig) -> Pieces:
                     f"must be {config.source_language} to {config.target_language}, but is turned", file=path
                 )
             if header.declared and known_charset(header.declared) is None:
-                head.hold(raw, HEAD_CHARSET.sub(lambda found: found[0].removesuffix(found[1]) + b"UTF-8", raw, count=1))
+                head.hold(raw, b"".join(map(_in_utf_8, entry.lines)))
                 continue
         forms = _forms_to_fill(entry, header, config)
         yield from head.before(_block(entry, forms, header, charset, path) if forms else raw)
@@ -63,6 +63,12 @@ def _block(entry: Entry, forms: list[bool], header: Header, charset: str, path: 
             ) from None
 
     return Block(tuple(wanted), entry.line, b"".join(entry.lines), write)
+
+
+def _in_utf_8(line: bytes) -> bytes:
+    """A line of the header, which says UTF-8 if it names a character set."""
+    found = declared_charset(line)
+    return line if found is None else line[: found.start("charset")] + b"UTF-8" + line[found.end("charset") :]
 
 
 def _forms_to_fill(entry: Entry, header: Header, config: DataConfig) -> list[bool]:
