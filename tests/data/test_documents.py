@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -651,6 +652,27 @@ def test_a_page_in_another_character_set(files):
         files.fill(page.decode("cp1252").replace("iso-8859-1", "klingon"), "a.htm")
     with pytest.raises(DataError, match="must be utf-8"):
         files.fill(b"<p>caf\xe9</p>", "a.htm")
+
+
+def test_markup_without_end_is_no_text(files):
+    for page in ("<p>a</p><a href='x", "a<!-- b", "a<b c", "a<![CDATA[ b", "a</", "a<?b", "a<script>b"):
+        assert (
+            files.fill(page, "a.html") == page.replace("a", "A", 1) if page[0] == "a" else page.replace("<p>a", "<p>A")
+        )
+    assert files.fill("a < b > c", "a.html") == "A &lt; B &gt; C"
+    assert files.fill("<b title='x > y' z=>a</b>", "a.html") == '<b title="X &gt; Y" z=>A</b>'
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.po", "a.srt", "a.vtt"])
+@pytest.mark.parametrize(
+    "piece", ["<", "<!--", "<a ", "<a href='", "&", "<svg>", "<b>a</b> ", "\n", "Content-Type: ", '"a\\', ". "]
+)
+def test_the_time_grows_with_the_length(files, name, piece):
+    """Python's own html.parser takes a minute for 200 kB of `<!--`."""
+    content = piece * (200_000 // len(piece))
+    started = time.process_time()
+    assert files.fill(content, name, translate=nothing) == content
+    assert time.process_time() - started < 10
 
 
 class Tags(html.parser.HTMLParser):
