@@ -57,6 +57,7 @@ class Weighted(click.ParamType):
     "train",
     epilog=examples(
         "pellucid train pairs.tsv --out model",
+        "pellucid train memory.tmx messages.po --out model --source-lang en --target-lang de",
         "pellucid train --src train.en --tgt train.de --out model --source-lang en --target-lang de",
         "pellucid train pairs.tsv.gz --valid valid.tsv --out model --preset small --max-time 2h",
         "pellucid train pairs.tsv --out model --set training.warmup_steps=2000 --set model.norm=pre",
@@ -113,9 +114,10 @@ def command(
 ) -> None:
     """Make a translator from sentence pairs.
 
-    PAIRS are .tsv files (source, tab, target), also .tsv.gz and .tsv.xz; "-" is standard input. Two aligned text
-    files are named by --src and --tgt. A file that is named by --mix counts more or less than others: with a weight of 3
-    each of its pairs comes three times an epoch, with 0.5 every other time.
+    PAIRS are files of pairs: .tsv (source, tab, target), .csv, .jsonl, .tmx, .xlf, .po or .mo, also with .gz or .xz;
+    "-" is standard input, read as .tsv. Where a file has several languages, --source-lang and --target-lang choose two.
+    Two aligned text files are named by --src and --tgt. A file that is named by --mix counts more or less than others:
+    with a weight of 3 each of its pairs comes three times an epoch, with 0.5 every other time.
 
     The run can be stopped at any time with Ctrl-C and resumed. Everything about it is kept in DIR/training.
     """
