@@ -17,10 +17,13 @@ SOURCE = Path(__file__).parent.parent / "src" / "pellucid"
 LADDER = """
     version errors terminal machine
     config demo_data data.characters data.shift data.writing
-    data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.near data.rules
+    data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.formats.charset data.near data.rules
     data.overlap data.language
     data.formats.registry data.formats.columns data.formats.xml_stream data.formats.gettext
+    data.formats.document
+    data.formats.text
     data.formats.*
+    data.formats.tmx_document data.formats.xliff_document data.formats.po_document
     data.corpus
     data.check
     data.check_report data.cleaning data.splitting
