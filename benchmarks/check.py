@@ -215,7 +215,8 @@ def benchmark(options: argparse.Namespace) -> dict[str, Any]:
         path, test = Path(folder) / "pairs.tsv", Path(folder) / "test.tsv"
         write(path, pairs)
         write(test, held)
-        _, quick, reading = measure(path, None, QUICK)
+        # The best of three: other work on the machine can only make it slower.
+        quick, reading = min(measure(path, None, QUICK)[1:] for _ in range(3))
         findings, full, _ = measure(path, test, tuple(rule for rule in RULES if rule != "language"))
     rows = {}
     for rule in RULES:

@@ -27,7 +27,7 @@ faults. What is looked for, by name:
         "pellucid check pairs.tsv",
         "pellucid check train.tsv --valid valid.tsv --test test.tsv --html report.html",
         "pellucid check --src train.en --tgt train.de --json > report.json",
-        "pellucid check pairs.tsv --rules empty,duplicate,mojibake --strict && pellucid train pairs.tsv --out model",
+        "pellucid check pairs.tsv --rules empty,duplicate,mojibake --strict",
     ),
 )
 @pair_options

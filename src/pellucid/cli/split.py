@@ -14,7 +14,6 @@ from pellucid.cli.common import examples, say
     "split",
     epilog=examples(
         "pellucid split pairs.tsv --out data --valid 1000 --test 1000",
-        "pellucid train data/train.tsv --valid data/valid.tsv --out model",
     ),
 )
 @pair_options
