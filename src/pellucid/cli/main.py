@@ -13,13 +13,13 @@ from pellucid.version import __version__
 
 VERBS = {
     "demo": "Train a small translator in two minutes and look into it.",
-    "check": "Look at sentence pairs before training: what is wrong, and where.",
-    "clean": "Drop pairs that have named faults; say which and why.",
-    "split": "Cut pairs into training, validation and test set.",
     "train": "Make a translator from sentence pairs.",
     "translate": "Translate lines: one out for one in.",
     "score": "Say how probable given translations are.",
     "evaluate": "BLEU and chrF against references; compare two models.",
+    "check": "Look at sentence pairs: what is wrong, and where.",
+    "clean": "Drop pairs that have named faults; say which and why.",
+    "split": "Cut pairs into training, validation and test set.",
     "average": "Average the weights of several checkpoints.",
     "quantize": "Make int8 weights of a model: smaller and faster.",
     "shortlist": "Learn which target pieces a source may have: for speed.",
