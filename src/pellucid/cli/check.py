@@ -44,13 +44,17 @@ def command(
 ) -> None:
     from pellucid.data.check import faults_with_examples, places
     from pellucid.data.check_report import CheckReport, shift_ends, shift_places
+    from pellucid.data.language import is_installed
     from pellucid.data.writing import NewFile
 
     if rules is None:
-        named = bool(given["source_lang"] or given["target_lang"])
-        rules = tuple(rule for rule in RULES if rule != "language" or named)
-        if not named:
-            say("note: scripts are looked at, languages only if you name them: --source-lang CODE --target-lang CODE")
+        judged = is_installed() and bool(given["source_lang"] or given["target_lang"])
+        rules = tuple(rule for rule in RULES if rule != "language" or judged)
+        if not judged:
+            say(
+                "note: scripts are looked at, languages only if you name them (--source-lang CODE --target-lang CODE) and "
+                "have pip install 'pellucid[detect]'"
+            )
     corpus = corpus_of(given)
     findings = look(corpus, rules, given)
     shifts = shift_places(findings, places(corpus, shift_ends(findings)))

@@ -12,6 +12,7 @@ from pellucid.cli.columns import Columns
 from pellucid.cli.common import say
 
 if TYPE_CHECKING:
+    from pellucid.config import DataConfig
     from pellucid.data.check import Findings
     from pellucid.data.corpus import Corpus
 
@@ -26,6 +27,10 @@ def pair_options(function: F) -> F:
             click.argument("pairs", nargs=-1, metavar="[PAIRS]..."),
             click.option("--src", multiple=True, metavar="FILE", help="Source text, a sentence a line (with --tgt)."),
             click.option("--tgt", multiple=True, metavar="FILE", help="Its translation, line by line."),
+            click.option(
+                "--source-lang", metavar="CODE", help="Language of the source, such as zh: which one to read."
+            ),
+            click.option("--target-lang", metavar="CODE", help="Language of the target."),
             click.option("--columns", type=Columns(), help="Source and target column of pair files, from 1."),
         ]
     ):
@@ -39,8 +44,6 @@ def check_options(function: F) -> F:
         [
             click.option("--valid", multiple=True, metavar="FILE", help="Pair file that must share no source with PAIRS."),
             click.option("--test", multiple=True, metavar="FILE", help="Another such."),
-            click.option("--source-lang", metavar="CODE", help="Language of the source, such as zh: others are a fault."),
-            click.option("--target-lang", metavar="CODE", help="Language of the target."),
             click.option(
                 "--max-characters", type=click.IntRange(1), default=1000, show_default=True, metavar="N",
                 help="A longer side is too long.",
@@ -76,12 +79,22 @@ class Rules(click.ParamType):
         return names
 
 
+def _reading(given: dict[str, Any]) -> DataConfig:
+    from pellucid.config import DataConfig
+
+    return DataConfig(
+        columns=given["columns"],
+        skip_bad=True,
+        source_language=given["source_lang"],
+        target_language=given["target_lang"],
+    )
+
+
 def corpus_of(given: dict[str, Any]) -> Corpus:
     """The pairs that the options name. Bytes that are not UTF-8 do not stop it: they are a fault like others."""
-    from pellucid.config import DataConfig
     from pellucid.data.corpus import Corpus
 
-    config = DataConfig(columns=given["columns"], skip_bad=True)
+    config = _reading(given)
     corpus = Corpus.from_files(given["pairs"], given["src"], given["tgt"], config)
     corpus.check_lengths()
     return corpus
@@ -89,7 +102,6 @@ def corpus_of(given: dict[str, Any]) -> Corpus:
 
 def look(corpus: Corpus, look_for: Sequence[str], given: dict[str, Any]) -> Findings:
     """Check the pairs for some rules, with talk on stderr where it takes long."""
-    from pellucid.config import DataConfig
     from pellucid.data.check import Check, check_corpus
     from pellucid.data.corpus import Corpus
     from pellucid.data.language import LanguageGuess
@@ -98,8 +110,7 @@ def look(corpus: Corpus, look_for: Sequence[str], given: dict[str, Any]) -> Find
     sets = {}
     for name in ("valid", "test"):
         if given[name]:
-            config = DataConfig(columns=given["columns"], skip_bad=True)
-            sets[name] = Corpus.from_files(given[name], [], [], config)
+            sets[name] = Corpus.from_files(given[name], [], [], _reading(given))
     evaluation = EvaluationSets(sets, near="overlap-near" in look_for) if sets else None
     guess = None
     if "language" in look_for:
