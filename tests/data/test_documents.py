@@ -665,13 +665,16 @@ def test_markup_without_end_is_no_text(files):
 
 @pytest.mark.parametrize("name", ["a.html", "a.po", "a.srt", "a.vtt"])
 @pytest.mark.parametrize(
-    "piece", ["<", "<!--", "<a ", "<a href='", "&", "<svg>", "<b>a</b> ", "\n", "Content-Type: ", '"a\\', ". "]
+    "piece", ["<", "<!--", "<a ", "<a href='", "&", "<svg>", "<b>a</b> ", "\n", "#,a\n", "Content-Type: ", '"a\\', ". "]
 )
 def test_the_time_grows_with_the_length(files, name, piece):
     """Python's own html.parser takes a minute for 200 kB of `<!--`."""
     content = piece * (200_000 // len(piece))
     started = time.process_time()
-    assert files.fill(content, name, translate=nothing) == content
+    try:
+        assert files.fill(content, name, translate=nothing) == content
+    except DataError as error:
+        assert "without a time" in str(error) and name in ("a.srt", "a.vtt")
     assert time.process_time() - started < 10
 
 
@@ -694,7 +697,7 @@ class Tags(html.parser.HTMLParser):
         st.sampled_from(
             ["<p>", "</p>", "<b>", "</b>", "a", " ", "dog", "&amp;", "&", "<", ">", "<!-- x -->", "<!--", "<br>", "\n",
              '<img alt="cat">', "<a title='x y'>", "</a>", "<script>", "</script>", "<pre>", "</pre>", "&#38;", "<?x", "<!d",
-             "<p translate=no>", "</", "&eacute", "<style>", "\r", "ü", "]]>", "<![CDATA[", "<svg/>", "<b", "\0"]
+             "<p translate=no>", "</", "&eacute", "<style>", "\r", "ü", "]]>", "<svg/>", "<b", "\0"]
         )
     )
 )  # fmt: skip

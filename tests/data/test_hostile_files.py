@@ -196,7 +196,26 @@ def test_a_tag_without_end_is_refused(suffix, before, middle, after):
 @pytest.mark.parametrize("suffix, head", [(".po", 'msgid "'), (".jsonl", '{"source": "'), (".csv", 'source,target\n"')])
 def test_a_line_without_end_is_refused(suffix, head):
     said, peak = endless(suffix, 3e8, head, "a", '"')
-    assert said.endswith("must not be longer than 64 MB")
+    assert said.endswith("must not be longer than 16 MB")
+    assert peak < MOST_MEGABYTES
+
+
+def test_an_entry_without_end_is_refused():
+    said, peak = endless(".po", 1e9, 'msgid "a"\n', '"a"\n', "")
+    assert said.endswith("must not have an entry of more than 8 MB")
+    assert peak < MOST_MEGABYTES
+
+
+@pytest.mark.parametrize("piece", ["[],", "1,", '{"a":', '"\\u0041",'])
+def test_a_large_line_of_json_is_broken(piece):
+    said, peak = endless(".jsonl", 8e6, '{"source": [', piece, "\n")
+    assert said == "1 (None, 'an object of more than 4,194,304 characters')"
+    assert peak < MOST_MEGABYTES
+
+
+def test_a_line_of_tabs_takes_little_memory():
+    said, peak = endless(".tsv", 16e6, "", "\t", "")
+    assert "must have 2 columns" in said
     assert peak < MOST_MEGABYTES
 
 

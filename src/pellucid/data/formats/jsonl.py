@@ -18,6 +18,8 @@ from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.registry import register
 from pellucid.data.formats.text import document_lines
 
+MOST_OBJECT = 1 << 22
+"""Characters of one object, at most: numbers in brackets take many times the memory of their text."""
 SOURCE_KEYS = ("source", "src", "text")
 
 
@@ -80,8 +82,10 @@ def json_object(line: str) -> dict[str, Any]:
     """The object of one line.
 
     Raises:
-        ValueError: not JSON, or not an object.
+        ValueError: not JSON, not an object, or a very large one.
     """
+    if len(line) > MOST_OBJECT:
+        raise ValueError(f"an object of more than {MOST_OBJECT:,} characters")
     try:
         values = json.loads(line)
     except RecursionError:

@@ -22,7 +22,7 @@ from pellucid.errors import DataError, EncodingError
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = (".gz", ".xz")
 BUFFER = 1 << 18
-MOST_LINE = 1 << 26
+MOST_LINE = 1 << 24
 """Bytes of one line, at most: a file of a gigabyte without a line end must not fill the memory."""
 
 

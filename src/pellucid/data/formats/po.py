@@ -28,6 +28,8 @@ ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"'}
 CHARSET = re.compile(rb"Content-Type:[^\n]{0,100}?charset=[ \t]*(?P<charset>[^\s;\\\"]{1,50})", re.IGNORECASE)
 HEAD = 1 << 16
+MOST_ENTRY = 1 << 23
+"""Bytes of one entry, at most."""
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Entry:
     """The translations; without plural only number 0."""
     places: dict[int, tuple[int, int]] = field(default_factory=dict)
     """For each form the numbers of its first line and of the one after its last, in `lines` from 0."""
-    flags: tuple[str, ...] = ()
+    flags: set[str] = field(default_factory=set)
     first: int | None = None
     """The number of the line, in `lines` from 0, with the first keyword, below the comments."""
     flag_line: int | None = None
@@ -122,16 +124,19 @@ def read_entries(path: str) -> Iterator[Entry]:
     Blank lines belong to the entry above them, comments to the one below.
     """
     charset = charset_of(path)
-    entry, reading = Entry(1), _Reading()
+    entry, reading, size = Entry(1), _Reading(), 0
     for number, raw in enumerate(raw_lines(path, whole=True), 1):
         line = _parse((raw.removeprefix(BOM) if number == 1 else raw).rstrip(b"\r\n"), charset)
         if entry.lines and reading.ends_before(line, entry):
-            yield _checked(entry)
-            entry, reading = Entry(number), _Reading()
+            yield reading.finished(entry)
+            entry, reading, size = Entry(number), _Reading(), 0
+        size += len(raw)
+        if size > MOST_ENTRY:
+            raise DataError(f"must not have an entry of more than {MOST_ENTRY >> 20} MB", file=path, line=number)
         reading.take(line, entry, number)
         entry.lines.append(raw)
     if entry.lines:
-        yield _checked(entry)
+        yield reading.finished(entry)
 
 
 class _Line(NamedTuple):
@@ -179,6 +184,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self.current: tuple[str, int] | None = None
+        self.more: dict[tuple[str, int], list[str]] = {}
+        """For a keyword and its number the texts on lines of their own that follow it."""
         self.blank = False
 
     def ends_before(self, line: _Line, entry: Entry) -> bool:
@@ -200,7 +207,7 @@ class _Reading:
         self.blank = line.kind == "blank"
         place = len(entry.lines)
         if line.kind == "flags":
-            entry.flags += tuple(flag.strip() for flag in line.text.split(","))
+            entry.flags.update(flag.strip() for flag in line.text.split(","))
             entry.flag_line = place
         elif line.kind == "bad":
             self._fail(entry, number, line.text)
@@ -213,7 +220,9 @@ class _Reading:
             if self.current is None:
                 self._fail(entry, number, "a text that follows no keyword")
             else:
-                self._go_on(line.text, entry, place)
+                self.more.setdefault(self.current, []).append(line.text)
+                if self.current[0] == "msgstr" and self.current[1] in entry.places:
+                    entry.places[self.current[1]] = entry.places[self.current[1]][0], place + 1
 
     def _begin(self, line: _Line, entry: Entry, number: int, place: int) -> None:
         if line.keyword == "msgctxt":
@@ -230,33 +239,30 @@ class _Reading:
             entry.forms[line.form] = line.text
             entry.places[line.form] = place, place + 1
 
-    def _go_on(self, text: str, entry: Entry, place: int) -> None:
-        assert self.current is not None
-        keyword, form = self.current
-        if keyword == "msgctxt":
-            entry.context = (entry.context or "") + text
-        elif keyword == "msgid":
-            entry.msgid = (entry.msgid or "") + text
-        elif keyword == "msgid_plural":
-            entry.plural = (entry.plural or "") + text
-        elif form in entry.places:
-            entry.forms[form] += text
-            entry.places[form] = entry.places[form][0], place + 1
+    def finished(self, entry: Entry) -> Entry:
+        """The entry with all its texts, when its last line has been taken."""
+        for (keyword, form), texts in self.more.items():
+            text = "".join(texts)
+            if keyword == "msgctxt":
+                entry.context = (entry.context or "") + text
+            elif keyword == "msgid":
+                entry.msgid = (entry.msgid or "") + text
+            elif keyword == "msgid_plural":
+                entry.plural = (entry.plural or "") + text
+            elif form in entry.forms:
+                entry.forms[form] += text
+        if entry.problem is None and entry.first is not None:
+            if not entry.forms:
+                entry.problem = "no msgstr"
+            elif entry.plural is None and set(entry.forms) != {0}:
+                entry.problem = "several msgstr, but no msgid_plural"
+        return entry
 
     @staticmethod
     def _fail(entry: Entry, number: int, problem: str) -> None:
         if entry.first is None and entry.problem is None:
             entry.line = number
         entry.problem = entry.problem or f"line {number:,}: {problem}"
-
-
-def _checked(entry: Entry) -> Entry:
-    if entry.problem is None and entry.first is not None:
-        if not entry.forms:
-            entry.problem = "no msgstr"
-        elif entry.plural is None and set(entry.forms) != {0}:
-            entry.problem = "several msgstr, but no msgid_plural"
-    return entry
 
 
 def unescaped(text: str) -> str:

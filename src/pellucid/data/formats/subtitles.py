@@ -19,6 +19,7 @@ from pellucid.config import DataConfig
 from pellucid.data.formats.document import Block, Filling, Pieces, register_document
 from pellucid.data.formats.inline import WIDE, WORD, Code, Marked, project, with_single_blanks, word_edges
 from pellucid.data.formats.text import document_lines
+from pellucid.errors import DataError
 
 TIME = r"(?:(\d+):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
 TIMES = re.compile(rf"\s*{TIME}\s*-->\s*{TIME}")
@@ -30,6 +31,8 @@ DIALOGUE = re.compile(rf"{DASH.pattern}\S")
 LINE = 42
 MOST_CUES = 8
 """Cues that are joined, at most: in text without full stops a sentence would never end."""
+MOST_LINES = 10_000
+"""Lines without a time or a blank one, at most."""
 LONGEST_GAP = 3.0
 """Seconds between two cues of one sentence, at most."""
 
@@ -107,6 +110,11 @@ def _cues(path: str) -> Iterator[Cue | bytes]:
             first = -1 if paragraph[-1][1].strip().isdigit() else len(paragraph)
             yield _cue(paragraph[:first])
             paragraph = paragraph[first:]
+        if len(paragraph) > MOST_LINES and is_blank:
+            yield _cue(paragraph)
+            paragraph, blank = [], False
+        elif len(paragraph) > MOST_LINES:
+            raise DataError(f"must be subtitles, but has {MOST_LINES:,} lines without a time", file=path, line=line[0])
         blank = is_blank and bool(paragraph)
         paragraph.append(line)
     if paragraph:
