@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 import subprocess
 import sys
@@ -105,6 +107,15 @@ def test_a_file_that_ends_within_a_character_is_an_error(read, suffix, codec):
 def test_what_is_no_xml_is_an_error_that_names_the_file(read, suffix, content):
     with pytest.raises(DataError, match=f"hostile\\{suffix}"):
         read(content, suffix)
+
+
+@pytest.mark.parametrize("suffix", [".tmx", ".xlf", ".po", ".mo", ".csv", ".jsonl"])
+@pytest.mark.parametrize("packing", [".gz", ".xz"])
+def test_a_broken_archive_is_an_error(read, suffix, packing):
+    packed = (gzip if packing == ".gz" else lzma).compress(os.urandom(5000))
+    for damaged in (packed[:2000], packed[:-4], b"no archive", packed[:200] + bytes(40) + packed[240:]):
+        with pytest.raises(DataError, match=f"hostile\\{suffix}"):
+            read(damaged, suffix + packing)
 
 
 ENDLESS = '''

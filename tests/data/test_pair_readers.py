@@ -148,6 +148,7 @@ def test_blanks_and_characters_by_number_survive(read):
         (unit(("en", "a" * 1_048_577), ("de", "b")), "a text of more than 1,048,576 characters"),
         (unit(*[("en", f"{i}") for i in range(8)], *[("de", f"{i}") for i in range(8)]),
          "8 and 8 variants, more than 50 pairs"),
+        (unit(*[("en", f"{i}") for i in range(201)]), "more than 200 variants"),
     ],
     ids=lambda value: value[:40],
 )  # fmt: skip

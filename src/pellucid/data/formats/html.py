@@ -18,7 +18,7 @@ from pellucid.config import DataConfig
 from pellucid.data.formats.charset import known_charset
 from pellucid.data.formats.document import Block, Filling, Pieces, register_document
 from pellucid.data.formats.inline import WORD, Code, Marked, project, with_single_blanks
-from pellucid.data.formats.lines import open_bytes
+from pellucid.data.formats.lines import UNREADABLE, open_bytes
 from pellucid.errors import DataError
 
 INLINE = frozenset(
@@ -136,7 +136,7 @@ def _decoded(path: str) -> tuple[str, str]:
     file = open_bytes(path)
     try:
         data = file.read(MOST_BYTES + 1)
-    except (OSError, EOFError) as error:
+    except UNREADABLE as error:
         raise DataError(f"cannot be read: {error}", file=path) from error
     finally:
         file.close()

@@ -21,6 +21,8 @@ from pellucid.errors import DataError, EncodingError
 
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = (".gz", ".xz")
+UNREADABLE = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What reading raises where a disk or an archive is damaged."""
 BUFFER = 1 << 18
 MOST_LINE = 1 << 24
 """Bytes of one line, at most: a file of a gigabyte without a line end must not fill the memory."""
@@ -64,7 +66,7 @@ def raw_lines(path: str, *, whole: bool = False) -> Iterator[bytes]:
         while True:
             try:
                 raw = file.readline(MOST_LINE + 1)
-            except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            except UNREADABLE as error:
                 raise DataError(
                     f"cannot be read after line {number:,}: {error}", file=path, hint="is the file complete?"
                 ) from error

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pellucid.config import DataConfig
 from pellucid.data.formats.gettext import Header, form_sources
-from pellucid.data.formats.lines import COMPRESSED, open_bytes
+from pellucid.data.formats.lines import COMPRESSED, UNREADABLE, open_bytes
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.registry import register
 from pellucid.errors import DataError
@@ -38,7 +38,7 @@ def read_mo(path: str, config: DataConfig) -> Iterator[SentencePair]:
                 raise DataError(f"must not be more than {MOST_BYTES >> 20} MB", file=path)
         else:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, EOFError, ValueError) as error:  # ValueError: a file of no bytes
+    except (*UNREADABLE, ValueError) as error:  # ValueError: a file of no bytes
         raise DataError(f"cannot be read: {error}", file=path) from error
     finally:
         if path != "-":

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from pellucid.config import DataConfig
 from pellucid.data.formats.charset import known_charset
 from pellucid.data.formats.gettext import Header, form_sources
-from pellucid.data.formats.lines import BOM, open_bytes, raw_lines
+from pellucid.data.formats.lines import BOM, UNREADABLE, open_bytes, raw_lines
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.registry import register
 from pellucid.errors import DataError
@@ -101,7 +101,7 @@ def charset_of(path: str) -> str:
     file = open_bytes(path)
     try:
         head = file.read(HEAD)
-    except (OSError, EOFError):
+    except UNREADABLE:
         return "utf-8"  # a broken archive: whoever reads on says so, with the line
     finally:
         file.close()

@@ -29,8 +29,9 @@ from pellucid.errors import DataError
 
 SOURCE, TARGET, OTHER = 0, 1, 2
 CODE = frozenset({"bpt", "ept", "it", "ph", "ut", "sub"})
-MOST_VARIANTS = 50
-"""Pairs of one unit, at most."""
+MOST_VARIANTS = 200
+MOST_PAIRS = 50
+"""Of one unit, at most."""
 
 
 @register(".tmx")
@@ -155,6 +156,8 @@ class _Units:
                 parser.CharacterDataHandler = text
             elif name == "tuv":
                 variants += 1
+                if variants > MOST_VARIANTS:
+                    problem = problem or f"more than {MOST_VARIANTS} variants"
                 language = attributes.get("xml:lang") or attributes.get("lang")
                 if language is None:
                     problem = problem or "a `tuv` that says no language (xml:lang)"
@@ -194,6 +197,8 @@ class _Units:
                 side = known.get(language)
                 if side is None:
                     side = side_of(language, line) if language else OTHER
+                if problem is not None:
+                    return
                 if side == SOURCE:
                     sources.append((language, pieces[0] if len(pieces) == 1 else "".join(pieces)))
                 elif side == TARGET:
@@ -240,8 +245,8 @@ class _Units:
         problem: str | None,
     ) -> Iterator[SentencePair]:
         """The pairs of a unit that has not just one variant on each side, or that is broken."""
-        if problem is None and len(sources) * len(targets) > MOST_VARIANTS:
-            problem = f"{len(sources)} and {len(targets)} variants, more than {MOST_VARIANTS} pairs"
+        if problem is None and len(sources) * len(targets) > MOST_PAIRS:
+            problem = f"{len(sources)} and {len(targets)} variants, more than {MOST_PAIRS} pairs"
         if problem is not None:
             yield SentencePair(None, None, self.path, line, unit, problem)
             return

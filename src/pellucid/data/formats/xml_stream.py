@@ -8,15 +8,13 @@ text are bounded, so that memory stays flat whatever comes in.
 from __future__ import annotations
 
 import codecs
-import lzma
 import re
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, NoReturn
 from xml.parsers import expat
 
 from pellucid.data.formats.charset import known_charset
-from pellucid.data.formats.lines import open_bytes
+from pellucid.data.formats.lines import UNREADABLE, open_bytes
 from pellucid.errors import DataError
 
 BLOCK = 1 << 16
@@ -81,7 +79,7 @@ def utf8_blocks(path: str) -> Iterator[bytes]:
             block = file.read(BLOCK)
         if decoder is not None:
             yield decoder.decode(b"", final=True).encode("utf-8")
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except UNREADABLE as error:
         raise DataError(
             f"cannot be read after byte {done:,}: {error}", file=path, hint="is the file complete?"
         ) from error
@@ -99,7 +97,7 @@ def encoding_of_file(path: str) -> str:
     file = open_bytes(path)
     try:
         return encoding_of(file.read(1024), path)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error):
+    except UNREADABLE:
         return "utf-8"  # whoever reads on says what is wrong
     finally:
         file.close()
