@@ -165,7 +165,7 @@ def test_completion_of_verbs_and_options() -> None:
 
 ERRORS = [
     ("trian x", 2, "there is no verb 'trian'", "did you mean `pellucid train`?"),
-    ("zzz", 2, "there is no verb 'zzz'", "the verbs: demo, train, translate"),
+    ("zzz", 2, "there is no verb 'zzz'", "the verbs: demo, train, translate, score"),
     ("train --ouy x", 2, "--ouy", "did you mean `--out`?"),
     ("translate", 2, "missing argument 'MODEL'", "pellucid translate --help"),
     ("train p.tsv", 2, "--out must name the folder of the new model", "pellucid train PAIRS --out model"),
@@ -177,7 +177,7 @@ ERRORS = [
     ("train p.tsv --out m --preset huge", 2, "'huge' is not one of", "pellucid train --help"),
     ("train --out m", 2, "nothing to train on", "name a pair file"),
     ("train nowhere.tsv --out m", 1, "nowhere.tsv: cannot be opened: No such file or directory", None),
-    ("train pairs.csv --out m", 1, "nowhere", None),
+    ("train pairs.xyz --out m", 1, "nowhere", None),
     ("train --src a --out m", 2, "--src and --tgt must be named equally often", "--src a.en --tgt a.de"),
     ("train --resume --out m", 1, "there is no run to resume here", "train without --resume"),
     ("translate nowhere", 1, "nowhere: no such folder", "pellucid train PAIRS"),
@@ -197,9 +197,9 @@ def test_errors_are_one_line_and_a_hint(
     command: str, code: int, message: str, hint: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if "pairs.csv" in command:
-        Path("pairs.csv").write_text("a,b\n")
-        message, hint = "pairs.csv: a file of pairs must end in", None
+    if "pairs.xyz" in command:
+        Path("pairs.xyz").write_text("a,b\n")
+        message, hint = "pairs.xyz: a file of pairs must end in", None
     done = run(*command.split())
     lines = done.err.splitlines()
     assert (done.code, done.out) == (code, "")
@@ -209,7 +209,7 @@ def test_errors_are_one_line_and_a_hint(
     assert all(line.startswith("hint: ") for line in lines[1:])
     if hint is not None:
         assert hint in lines[1]
-    assert {path.name for path in tmp_path.iterdir()} <= {"pairs.csv"}, "a failed command leaves nothing behind"
+    assert {path.name for path in tmp_path.iterdir()} <= {"pairs.xyz"}, "a failed command leaves nothing behind"
 
 
 def test_errors_of_the_model_folder_have_a_process_of_their_own(tmp_path: Path) -> None:
