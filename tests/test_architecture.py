@@ -19,16 +19,25 @@ LADDER = """
     config demo_data data.characters data.shift data.writing
     data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.formats.charset data.near data.rules
     data.overlap data.language
+    config demo_data calibration translation
+    data.formats.pair data.formats.lines
+    data.formats.registry
+    config demo_data
+    data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.formats.charset
     data.formats.registry data.formats.columns data.formats.xml_stream data.formats.gettext
     data.formats.document
     data.formats.text
     data.formats.*
     data.formats.tmx_document data.formats.xliff_document data.formats.po_document
+    text.spans text.sentences text.loops
+    text.bare text.html text.terms
+    text.options text.placement
     data.corpus
     data.check
     data.check_report data.cleaning data.splitting
     data.memory
     data.tokenizer
+    handling
     data.store
     data.batching
     model.masks model.dropout model.cache
@@ -43,6 +52,7 @@ LADDER = """
     engines.executor engines.search_engine
     engines.choice engines.ctranslate2 engines.shortlist_engine
     engines.engine
+    alignment
     translator
     inspection.words inspection.recorder inspection.svg
     inspection.gates
@@ -80,6 +90,7 @@ TORCH = {
     "engines",
     "checkpoint",
     "translator",
+    "alignment",
     "training",
     "exporting",
     "distillation",
@@ -144,6 +155,7 @@ def test_torch_is_imported_only_where_it_is_at_home(module: str) -> None:
 
 @pytest.mark.parametrize(
     "package", ["model", "data", "data/formats", "training", "cli", "inspection", "inspection/labs", "server"]
+    "package", ["model", "data", "data/formats", "training", "cli", "inspection", "inspection/labs", "text"]
 )
 def test_subpackages_hold_a_docstring_and_nothing_else(package: str) -> None:
     """Rings of imports come from packages that re-export what is in them."""

@@ -16,15 +16,23 @@ from pathlib import Path
 
 import torch
 
+from pellucid.alignment import aligned, cross_attention
+from pellucid.calibration import Calibration
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
 from pellucid.engines.engine import make_engine
 from pellucid.engines.search_engine import Engine, Request, padded
 from pellucid.errors import ConfigError, DataError
+from pellucid.handling import Handler
 from pellucid.machine import available_cores
 from pellucid.model.transformer import Transformer
 from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities
 from pellucid.shortlist import Shortlist
+from pellucid.text.loops import is_loop
+from pellucid.text.options import TextOptions
+from pellucid.text.placement import Attention
+from pellucid.translation import Alternative as Alternative
+from pellucid.translation import Translation as Translation
 
 LARGEST_WINDOW = 1024
 """Lines that `stream` holds at once, at most. It starts with one, so that the first translation comes at once."""
@@ -36,34 +44,6 @@ otherwise make batches of a thousand rows, and with a large vocabulary gigabytes
 SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*(\s+)|(?<=[。！？])(?![。！？])[”’」』）]*(\s*)")
 CLAUSE_END = re.compile(r"(?<=[,;:])(\s+)|(?<=[，、；：])(\s*)")
 SPACE = re.compile(r"(\s+)")
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """One of the translations of a text."""
-
-    text: str
-    score: float
-    log_prob: float
-    tokens: tuple[str, ...]
-    finished: bool
-    """False: the greatest length came before an end mark."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """What came of one text."""
-
-    source: str
-    text: str
-    score: float
-    """Length-normalised log-probability (see `search.py`); the mean over the segments of a split text."""
-    log_prob: float
-    alternatives: tuple[Alternative, ...]
-    """The n best, the first being `text`; of a split text only that one."""
-    flags: tuple[str, ...]
-    """empty, split (too long for one piece), truncated (an end mark never came), unknown (`<unk>` in the source)."""
-    source_tokens: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -144,6 +124,15 @@ class Translator:
             self._shortlist,
         )  # fmt: skip
 
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What was measured of the model, if it was."""
+        return Calibration.load(self.loaded.directory)
+
+    @property
+    def source_language(self) -> str | None:
+        return self.loaded.source_language
+
     @property
     def longest_source(self) -> int:
         """Pieces of the longest source that the model has learnt from; longer texts are split."""
@@ -161,6 +150,7 @@ class Translator:
         *,
         first: int = 0,
         scores: bool = True,
+        text: TextOptions | None = None,
     ) -> list[Translation]:
         """The translations of `texts`, one each, in order. `config` None takes the model's own.
 
@@ -168,12 +158,13 @@ class Translator:
             prefixes: for each text, how its translation must begin ("" leaves it free).
             first: the number of the first text among others that are translated elsewhere; drawing depends on it.
             scores: False: greedy search is some per cent faster, and scores are NaN.
+            text: what is done besides, see :mod:`pellucid.handling`; None: nothing.
 
         Raises:
             DataError: one text instead of several, or another number of prefixes than of texts.
         """
         _refuse_one_text(texts, prefixes)
-        return self._window(list(texts), config or self.loaded.search, prefixes, first, scores)
+        return self._window(list(texts), config or self.loaded.search, prefixes, first, scores, text)
 
     def stream(
         self,
@@ -184,6 +175,7 @@ class Translator:
         window: int = LARGEST_WINDOW,
         more: Callable[[], bool] | None = None,
         scores: bool = True,
+        text: TextOptions | None = None,
     ) -> Iterator[Translation]:
         """As :meth:`translate` for any number of texts: the first translations come before the last text is read.
 
@@ -198,28 +190,48 @@ class Translator:
         size, first = 1, 0
         while some := _taken(waiting, size, more):
             begins = None if starts is None else list(islice(starts, len(some)))
-            yield from self._window(some, config, begins, first, scores)
+            yield from self._window(some, config, begins, first, scores, text)
             first += len(some)
             size = min(window, 2 * size)
 
     def _window(
-        self, texts: list[str], config: SearchConfig, prefixes: Sequence[str] | None, first: int, scores: bool
+        self,
+        texts: list[str],
+        config: SearchConfig,
+        prefixes: Sequence[str] | None,
+        first: int,
+        scores: bool,
+        options: TextOptions | None,
     ) -> list[Translation]:
         if prefixes is not None and len(prefixes) != len(texts):
             raise DataError(f"there must be one prefix a text, but there are {len(prefixes)} for {len(texts)} texts")
+        prefixes, seeds = prefixes or [""] * len(texts), [first + i for i in range(len(texts))]
+        if options is None:
+            return self.translate_plain(texts, config, prefixes, seeds, scores)
+        return Handler(self, options, config, scores).translate(texts, prefixes, seeds)
+
+    def translate_plain(
+        self, texts: Sequence[str], config: SearchConfig, prefixes: Sequence[str], seeds: Sequence[int], scores: bool
+    ) -> list[Translation]:
+        """The translations of `texts` as they are; only what is too long is split.
+
+        Args:
+            prefixes: how each must begin ("" leaves it free).
+            seeds: where the random numbers of each start.
+        """
         segments: list[Segment] = []
         owners: list[int] = []
         begins: list[list[int]] = []
-        seeds: list[int] = []
+        own_seeds: list[int] = []
         for i, text in enumerate(texts):
             for k, segment in enumerate(self.segments(text)):
                 segments.append(segment)
                 owners.append(i)
-                wanted = prefixes[i] if prefixes is not None and k == 0 else ""
+                wanted = prefixes[i] if k == 0 else ""
                 begins.append(self.target_tokenizer.encode(wanted) if wanted else [])
                 # From the place of the text, whatever came of those before it and in whatever windows they came.
-                seeds.append(first + i + 7_919 * k)
-        found = self._search(segments, begins, seeds, config, scores)
+                own_seeds.append(seeds[i] + 7_919 * k)
+        found = self._search(segments, begins, own_seeds, config, scores)
         together: list[list[tuple[Segment, list[Hypothesis]]]] = [[] for _ in texts]
         for owner, segment, hypotheses in zip(owners, segments, found, strict=True):
             together[owner].append((segment, hypotheses))
@@ -280,6 +292,11 @@ class Translator:
             ]
             for _, hypotheses in parts
         ]
+        sources = [self.source_tokenizer.pieces(segment.ids) for segment, _ in parts]
+        if any(is_loop(source, a[0].tokens) for source, a in zip(sources, alternatives, strict=True)):
+            flags.append("repeated")
+        if any(self.calibration.is_unsure(a[0].log_prob, len(a[0].tokens)) for a in alternatives):
+            flags.append("low-confidence")
         if len(parts) == 1:
             best = tuple(alternatives[0])
         else:
@@ -294,7 +311,7 @@ class Translator:
                     all(a.finished for a in firsts),
                 ),
             )
-        pieces = tuple(p for segment, _ in parts for p in self.source_tokenizer.pieces(segment.ids))
+        pieces = tuple(piece for source in sources for piece in source)
         return Translation(text, best[0].text, best[0].score, best[0].log_prob, best, tuple(flags), pieces)
 
     # --- splitting --------------------------------------------------------------------------------------------------
@@ -340,6 +357,34 @@ class Translator:
                 packed.append((part, between))
                 size = length
         return packed
+
+    # --- aligning ---------------------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def attention(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
+        """How much each target token looks at each source token, of normalised texts; end marks have no say."""
+        found: dict[int, Attention] = {}
+        source, target = self.source_tokenizer, self.target_tokenizer
+        texts = [(s.strip(), t.strip()) for s, t in pairs]
+        items = [(source.encode(s), target.encode(t)) for s, t in texts]
+        sizes = [max(len(s), len(t)) + 1 for s, t in items]
+        for batch in batches_by_length(sizes, self.loaded.search.batch_tokens):
+            src = padded([[*items[i][0], source.eos_id] for i in batch], source.pad_id, self._device)
+            starts = [[self.vocabulary.start_id, *items[i][1]] for i in batch]
+            tgt = padded(starts, target.pad_id, self._device)
+            layers = [layer.float().cpu() for layer in cross_attention(self.model, src, tgt)]
+            weights = aligned(layers, self.calibration.alignment)
+            for i, own in zip(batch, weights, strict=True):
+                s, t = items[i]
+                places = (
+                    [(a + before, b + before) for a, b in tokenizer.offsets(text)]
+                    for tokenizer, text, before in (
+                        (source, texts[i][0], len(pairs[i][0]) - len(pairs[i][0].lstrip())),
+                        (target, texts[i][1], len(pairs[i][1]) - len(pairs[i][1].lstrip())),
+                    )
+                )
+                found[i] = Attention(own[: len(t), : len(s)].numpy(), *places)
+        return [found[i] for i in range(len(items))]
 
     # --- scoring ----------------------------------------------------------------------------------------------------
 

@@ -206,6 +206,44 @@ class Tokenizer:
         """The pieces as SentencePiece writes them, U+2581 for a space."""
         return ["<pad>" if i == self.pad_id else str(self._sp.id_to_piece(i)) for i in map(int, ids)]
 
+    def normalized(self, text: str) -> str:
+        """`text` in the Unicode normal form that is read."""
+        return normalize(text, self._normalization)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where each piece of :meth:`encode` stands in `text` (as it is normalised): from, up to.
+
+        The space before a word is not counted in; the bytes of a character all stand where it does.
+        """
+        written = escape(self.normalized(text))
+        ids = self.encode(text)
+        surfaces = self._sp.encode(written, out_type=str)
+        ranges: list[tuple[int, int]] = []
+        raw, raws = " ", [1]  # SentencePiece puts a space before a text; where each piece ends
+        waiting = b""
+        for i, surface in zip(ids, surfaces, strict=True):
+            if self._sp.is_byte(i):
+                waiting += bytes([int(surface[3:5], 16)])
+                surface = waiting.decode("utf-8", errors="ignore")
+                waiting = b"" if surface else waiting
+            shown = surface.replace(SPACE, " ")
+            raw = shown if raws == [1] and shown.startswith(" ") else raw + shown
+            raws.append(len(raw))
+        begins: int | None = None
+        for k, i in enumerate(ids):
+            start, end = raws[k], raws[k + 1]
+            if self._sp.is_byte(i) and begins is None:
+                begins = k
+            if start == end and self._sp.is_byte(i):
+                ranges.append((start, end))
+                continue
+            start += len(raw[start:end]) - len(raw[start:end].lstrip(" "))
+            ranges.append((start, max(start, end)))
+            if begins is not None:
+                ranges[begins:] = [ranges[-1]] * (len(ranges) - begins)
+                begins = None
+        return [(len(unescape(raw[1:start])), len(unescape(raw[1:end]))) for start, end in ranges]
+
     def explain(self, text: str) -> list[Piece]:
         """The pieces of `text` with ids and kinds, for people to look at."""
         ids = self.encode(text)
