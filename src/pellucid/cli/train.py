@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from pathlib import Path
@@ -121,7 +122,7 @@ def command(
 
     The run can be stopped at any time with Ctrl-C and resumed. Everything about it is kept in DIR/training.
     """
-    from pellucid.errors import ConfigError
+    from pellucid.errors import ConfigError, DataError
 
     config = settings(out, resume, given)
     if mix:
@@ -133,6 +134,7 @@ def command(
     if out is None:
         raise ConfigError("--out must name the folder of the new model", hint="pellucid train PAIRS --out model")
 
+    from pellucid.calibrating import calibrate
     from pellucid.training.run import train
 
     run_and_report(
@@ -142,6 +144,8 @@ def command(
         ),
         out, quiet, verbose,
     )  # fmt: skip
+    with contextlib.suppress(DataError):  # no validation pairs: nothing to measure on
+        calibrate(out, device=config.training.device, threads=config.training.threads)
 
 
 def mixed(

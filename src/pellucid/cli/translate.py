@@ -8,7 +8,7 @@ import select
 import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -26,7 +26,19 @@ from pellucid.cli.common import (
 from pellucid.cli.workers import translate_with_workers
 
 if TYPE_CHECKING:
-    from pellucid.translator import Translation
+    from pellucid.text.options import TextOptions
+    from pellucid.translation import Translation
+
+
+NOTES = {
+    "split": "were longer than anything the model has learnt from, and were translated in parts",
+    "truncated": "reached the greatest length before an end",
+    "unknown": "have characters that the model does not know",
+    "repeated": "came out saying the same again and again (--retry-loops searches them anew)",
+    "placeholders": "lost a placeholder or tag, or have one too many (--json names them)",
+    "glossary": "lack a term (--json names it)",
+}
+"""What is said of lines with a flag."""
 
 
 @click.command(
@@ -36,6 +48,8 @@ if TYPE_CHECKING:
         "echo 'Good morning.' | pellucid translate model",
         "pellucid translate model input.txt --beam-size 1",
         "pellucid translate model large.txt --workers 4 > output.txt",
+        "pellucid translate model page.html --format html > translated.html",
+        "pellucid translate model input.txt --glossary terms.tsv --dnt names.txt --split-sentences",
         "pellucid translate model input.txt --n-best 3 --json",
         "pellucid translate model input.txt --sample --temperature 0.8 --top-k 20",
         "pellucid translate model messages.po --out messages-de.po --memory old.tmx",
@@ -61,6 +75,24 @@ if TYPE_CHECKING:
     "--top-p", type=click.FloatRange(0, 1, min_open=True), metavar="X", help="Draw from the likeliest that reach p. [1]"
 )
 @click.option("--seed", type=int, metavar="N", help="Seed of drawing. [1]")
+@click.option(
+    "--format",
+    "text_format",
+    type=click.Choice(["text", "html"]),
+    default="text",
+    show_default=True,
+    help="html: each file is a document; what a reader sees is translated, the rest stays as it is.",
+)
+@click.option(
+    "--protect/--no-protect",
+    default=True,
+    show_default=True,
+    help="Placeholders (%s, {name}), tags and addresses come out once, as they went in.",
+)
+@click.option("--glossary", metavar="FILE", help="Translations of terms that must be used: source, tab, target a line.")
+@click.option("--dnt", metavar="FILE", help="Terms that must not be translated, one a line.")
+@click.option("--split-sentences", is_flag=True, help="Translate the sentences of a line one by one. [with html: always]")
+@click.option("--retry-loops", is_flag=True, help="Search anew where the output says the same again and again.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scores, pieces, flags.")
 @click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
 @click.option(
@@ -93,6 +125,12 @@ def command(
     files: tuple[str, ...],
     n_best: int | None,
     prefix: str | None,
+    text_format: Literal["text", "html"],
+    protect: bool,
+    glossary: str | None,
+    dnt: str | None,
+    split_sentences: bool,
+    retry_loops: bool,
     as_json: bool,
     skip_bad: bool,
     out: str | None,
@@ -126,8 +164,12 @@ def command(
     from pellucid.machine import available_cores
     from pellucid.translator import Translator
 
+    handling = _handling(text_format, protect, glossary, dnt, split_sentences, retry_loops)
+    is_html = text_format == "html"
+    if is_html and n_best is not None and n_best > 1:
+        raise ConfigError("--n-best is for lines; a document has one translation")
     if out is not None:
-        _refuse_with_out(files, {"--n-best": n_best, "--prefix": prefix, "--json": as_json, "--skip-bad": skip_bad})
+        _refuse_with_out(files, {"--format html": is_html, "--n-best": n_best, "--prefix": prefix, "--json": as_json, "--skip-bad": skip_bad})
     elif memory or fuzzy or source_lang or target_lang:
         raise ConfigError(
             "--memory, --fuzzy, --source-lang and --target-lang are for a file that is filled: --out FILE"
@@ -138,19 +180,18 @@ def command(
         defaults = dataclasses.replace(defaults, beam_size=max(defaults.beam_size, n_best), n_best=n_best)
     config = search_config(defaults, {**given, "n_best": n_best})
     started, lines = time.perf_counter(), 0
-    split: list[int] = []
-    truncated: list[int] = []
-    unknown: list[int] = []
-    flagged = {"split": split, "truncated": truncated, "unknown": unknown}
+    flagged: dict[str, list[int]] = {flag: [] for flag in NOTES}
 
     def translated(texts: Iterator[str], more: Callable[[], bool] | None = None) -> Iterator[Translation]:
         nonlocal lines
         if workers > 1:
             share = threads or max(1, available_cores() // workers)
             options = {"directory": model, "device": device, "engine": engine, "threads": share, "shortlist": shortlist}
-            found = translate_with_workers(workers, options, texts, config, _prefixes(prefix), as_json)
+            found = translate_with_workers(workers, options, texts, config, _prefixes(prefix), as_json, handling)
         else:
-            found = translator.stream(texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json)
+            found = translator.stream(
+                texts, config, prefixes=_prefixes(prefix), more=more, scores=as_json, text=handling
+            )  # fmt: skip
         for lines, translation in enumerate(found, start=1):
             for flag, numbers in flagged.items():
                 if flag in translation.flags:
@@ -168,10 +209,13 @@ def command(
         filled = fill_file(files[0], out, languages, lambda texts: (t.text for t in translated(texts)), known)
         say(filled.in_words(out))
     else:
-        texts = chain.from_iterable(input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
+        sources = (input_lines(file, skip_bad=skip_bad) for file in files or ("-",))
+        texts = ("\n".join(source) for source in sources) if is_html else chain.from_iterable(sources)
         for translation in translated(texts, None if files else _input_is_waiting):
             if as_json:
                 write_line(json.dumps(dataclasses.asdict(translation), ensure_ascii=False))
+            elif is_html:
+                sys.stdout.write(translation.text + "\n")
             elif config.n_best == 1:
                 write_line(translation.text)
             else:
@@ -179,15 +223,11 @@ def command(
                 # As many lines a line in as were asked for: whoever reads them can count.
                 for text in (texts_out + [""] * config.n_best)[: config.n_best]:
                     write_line(text)
-    notes = {
-        "split": "were longer than anything the model has learnt from, and were translated in parts",
-        "truncated": "reached the greatest length before an end",
-        "unknown": "have characters that the model does not know",
-    }
     for flag, numbers in flagged.items():
         if numbers:
             shown = ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")
-            say(f"note: {len(numbers)} lines {notes[flag]}: {shown}")
+            what = "documents" if is_html else "lines"
+            say(f"note: {len(numbers)} {what} {NOTES[flag]}: {shown}")
     if verbose:
         seconds = time.perf_counter() - started
         say(f"engine      {translator.engine.name}")
@@ -202,6 +242,25 @@ def _refuse_with_out(files: tuple[str, ...], options: dict[str, object]) -> None
     for name, value in options.items():
         if value:
             raise ConfigError(f"{name} has no meaning with --out, which writes one translation into each place")
+
+
+def _handling(
+    text_format: Literal["text", "html"],
+    protect: bool,
+    glossary: str | None,
+    dnt: str | None,
+    split_sentences: bool,
+    retry_loops: bool,
+) -> TextOptions | None:
+    """What is done around translating; None: nothing."""
+    from pellucid.text.options import TextOptions
+    from pellucid.text.terms import Terms
+
+    is_html = text_format == "html"
+    terms = Terms.read(glossary, dnt)
+    if not (is_html or protect or terms or split_sentences or retry_loops):
+        return None
+    return TextOptions(text_format, protect, split_sentences or is_html, terms or None, retry_loops)
 
 
 def _input_is_waiting() -> bool:

@@ -15,7 +15,9 @@ from pellucid.errors import SearchError
 
 if TYPE_CHECKING:
     from pellucid.config import SearchConfig
-    from pellucid.translator import Translation, Translator
+    from pellucid.text.options import TextOptions
+    from pellucid.translation import Translation
+    from pellucid.translator import Translator
 
 TEXTS = 512
 """That a worker is given at a time: enough for batches of similar lengths."""
@@ -32,11 +34,13 @@ def translate_with_workers(
     config: SearchConfig,
     prefixes: Iterable[str] | None,
     scores: bool,
+    handling: TextOptions | None = None,
 ) -> Iterator[Translation]:
     """The translations of `texts` in their order.
 
     Args:
         options: what :meth:`Translator.load` is given in each worker, the model folder as `directory`.
+        handling: see :meth:`Translator.translate`.
 
     Raises:
         SearchError: a worker was killed.
@@ -50,7 +54,7 @@ def translate_with_workers(
             while True:
                 while len(waiting) < AHEAD * workers and (some := list(islice(rest, TEXTS))):
                     begins = None if starts is None else list(islice(starts, len(some)))
-                    waiting.append(pool.submit(_translate, some, config, begins, first, scores))
+                    waiting.append(pool.submit(_translate, some, config, begins, first, scores, handling))
                     first += len(some)
                 if not waiting:
                     return
@@ -75,6 +79,11 @@ def _start(options: dict[str, Any]) -> None:
 
 
 def _translate(
-    texts: list[str], config: SearchConfig, prefixes: list[str] | None, first: int, scores: bool
+    texts: list[str],
+    config: SearchConfig,
+    prefixes: list[str] | None,
+    first: int,
+    scores: bool,
+    handling: TextOptions | None,
 ) -> list[Translation]:
-    return _translator.translate(texts, config, prefixes, first=first, scores=scores)
+    return _translator.translate(texts, config, prefixes, first=first, scores=scores, text=handling)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pellucid.text.spans import UNSPACED, WIDE, Span
+from pellucid.text.spans import UNSPACED, WIDE, Span, is_space
 
 PUNCTUATION = re.compile(r"[.,;:!?…)\]}»”’。，、；：！？]")
 """Signs that stand behind a word with no space."""
@@ -33,6 +33,8 @@ class Mark:
     before: str
     after: str
     """Spaces that went with it, so that none stands twice or before a full stop."""
+    instead: str
+    """What stands in its place in the bare text: for a space that is an entity, a space."""
     left: Side
     right: Side
     partner: int | None
@@ -51,7 +53,7 @@ class Bare:
         parts, at = [], 0
         for mark in self.marks:
             parts += [self.text[at : mark.at], mark.before, mark.span.text, mark.after]
-            at = mark.at
+            at = mark.at + len(mark.instead)
         return "".join([*parts, self.text[at:]])
 
 
@@ -71,7 +73,7 @@ def take_out(
         bare += plain(text[at : span.start])
         at = span.end
         left, right = text[span.start - 1 : span.start] if span.start else "", text[span.end : span.end + 1]
-        before = after = ""
+        before = after = instead = ""
         if (not bare or bare[-1].isspace()) and right == " ":
             after, at = right, at + 1
         elif bare.endswith(" ") and PUNCTUATION.match(right):
@@ -80,7 +82,10 @@ def take_out(
                 if mark.at > len(bare):  # taken out behind the same space, which the first of them now has
                     marks[k] = dataclasses.replace(mark, at=len(bare), before=before + mark.before)
                     before = ""
-        marks.append(Mark(span, len(bare), before, after, _side(left), _side(right), partner))
+        elif is_space(span.text) and bare and right:
+            instead = " "
+        marks.append(Mark(span, len(bare), before, after, instead, _side(left), _side(right), partner))
+        bare += instead
     return Bare(bare + plain(text[at:]), tuple(marks))
 
 

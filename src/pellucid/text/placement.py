@@ -23,6 +23,8 @@ from pellucid.text.spans import WORD
 
 FINAL = ".!?…。！？؟।"
 """Signs at the end of a sentence: what stood last before them stays before them."""
+HALF = 0.5 + 1e-6
+"""A little more: a word of which exactly half belongs there does not join."""
 Gap = tuple[int, bool]
 """Before the word of that number: right at that word (True), or right behind the one before it."""
 
@@ -74,6 +76,7 @@ class _Node:
     right: Side = "glued"
     alone: bool = False
     term: bool = False
+    is_space: bool = False
     from_start: bool = False
     to_end: bool = False
     """It goes on into the sentence before, the sentence after."""
@@ -107,7 +110,9 @@ def _tree(source: Bare, terms: Sequence[Term]) -> _Node:
     for mark in source.marks:
         span = mark.span
         if mark.partner is None:
-            alone = _Node(mark.at, mark.at, span.text, left=mark.left, right=mark.right, alone=True)
+            alone = _Node(
+                mark.at, mark.at, span.text, left=mark.left, right=mark.right, alone=True, is_space=mark.instead == " "
+            )
             _append(stack[-1], alone, mark.before)
         elif not span.closes:
             node = _Node(mark.at, len(source.text), span.text, left=mark.left, right=mark.right, to_end=True)
@@ -197,6 +202,11 @@ class _Placer:
             self._at = until
 
     def _write_alone(self, node: _Node) -> None:
+        if node.is_space:  # the space beside it is this one
+            if self._target[self._at : self._at + 1] == " ":
+                self._at += 1
+            elif self._out and self._out[-1].endswith(" "):
+                self._out[-1] = self._out[-1][:-1]
         left, right = self._target[self._at - 1 : self._at] if self._at else "", self._target[self._at : self._at + 1]
         last = self._out[-1][-1:] if self._out else left
         spaced = last.isspace() or (node.left == "wide" and not WORD.match(last))
@@ -247,7 +257,7 @@ class _Placer:
         best, score = (end, end), -np.inf
         for low, high in free:
             for a in range(low, high) if not node.from_start else range(low, low + (low == first)):
-                gains = np.cumsum(share[a:high] - 0.5)
+                gains = np.cumsum(share[a:high] - HALF)
                 if node.to_end:
                     gains[:-1] = -np.inf
                     if high != end:

@@ -18,6 +18,7 @@ Brackets and quotes right around it stay with it: `"%s"`, `({n})`.
 from __future__ import annotations
 
 import dataclasses
+import html
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -31,18 +32,18 @@ WIDE = UNSPACED + "\u3000-\u3004\uff00-\uffef"
 """Those of East Asia's with their punctuation: an address ends where they begin."""
 
 ATTRIBUTE = r"""\s+[\w:.@-]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'=<>`]+))?"""
-TAG = rf"<[A-Za-z][\w:.-]*(?:{ATTRIBUTE})*\s*/?>|</[A-Za-z][\w:.-]*\s*>|<!--.*?-->"
+TAG = rf"<[A-Za-z][\w:.-]*(?:{ATTRIBUTE})*\s*/?>|</[A-Za-z][\w:.-]*\s*>|<!--(?:(?!<!--).)*?-->"
 _IN_ADDRESS = rf"\s<>\"`(){WIDE}"
 _IN_BRACKETS = rf"\([^{_IN_ADDRESS}]*\)"
 ADDRESS = (
     rf"(?:(?:https?|ftp|file)://|mailto:|www\.(?=\w))(?:[^{_IN_ADDRESS}]|{_IN_BRACKETS})*"
     rf"(?:[^{_IN_ADDRESS}.,;:!?'…\]}}»”’]|{_IN_BRACKETS})"
 )
-EMAIL = r"(?<![\w.+-])[\w.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+EMAIL = r"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
 PRINTF = (
     r"%\([^()\s]+\)[-+#0]*\d*(?:\.\d+)?[a-zA-Z]"  # %(name)s
     r"|%\d+\$[-+#0]*\d*(?:\.\d+)?(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGaAcspn@]"  # %1$s
-    r"|%\{[^{}\s]+\}|%%|%L?[1-9]\d?(?![\d.,%])"  # %{name}, %%, Qt's %1
+    r"|%\{[^{}\s]+\}|%%|(?<!\d)%L?[1-9]\d?(?!\d|[.,]\d|%)"  # %{name}, %%, Qt's %1
     r"|(?<!\d)%[-+#0]*\d*(?:\.\d+)?(?:hh|h|ll|l|L|q|j|z|t)?[diouxXeEfFgGaAcspn@]"  # %d, but not 5%d
 )
 BRACE = r"\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}|\{%[^%]*%\}|[$#]?\{[\w.:$!,<>=+*\[\]/-]*\}"
@@ -50,7 +51,8 @@ TAG_NAME = re.compile(r"</?([A-Za-z][\w:.-]*)")
 BRACKET = r"\[X\d+X\]"
 ENTITY = r"&(?:[A-Za-z][A-Za-z0-9]*|#\d+|#[xX][0-9A-Fa-f]+);"
 ICU = r"\{\s*[\w.]+\s*,\s*(?:plural|selectordinal|select|choice|number|date|time|duration|spellout)\b"
-LONGEST_ICU = 10_000
+BRACES = re.compile("'(?=[{}])|[{}]")
+LONGEST_ICU = 5_000
 """Characters; a brace that is not closed within so many is no placeholder."""
 PLACEHOLDER = re.compile(
     rf"(?P<tag>{TAG})|(?P<address>{ADDRESS}|{EMAIL})|(?P<entity>{ENTITY})|(?P<bracket>{BRACKET})"
@@ -66,7 +68,9 @@ WORD_AFTER = re.compile(rf"[./\\-]?[^\W{UNSPACED}]")
 ENDS_WORD = re.compile(rf"[\s<>\"'“”„«»()\[\]{{}}{WIDE}]")
 
 
-QUOTES = frozenset(["()", "[]", "{}", '""', "''", "``", "«»", "»«", "“”", "„“", "‘’", "‚‘", "‹›", "「」", "『』", "（）", "【】"])
+QUOTES = frozenset(
+    ["()", "[]", "{}", '""', "''", "``", "«»", "»«", "“”", "„“", "‘’", "‚‘", "‹›", "「」", "『』", "（）", "【】"]
+)
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def find_spans(text: str, *, entities: Callable[[str], bool] = lambda _: True) -
             end = _closing_brace(text, start) or 0
         if not end or (kind == "entity" and not entities(match[0])):
             continue
-        if kind not in ("tag", "address"):
+        if kind not in ("tag", "address") and not is_space(match[0]):
             start, end = _with_its_word(text, start, end, least)
         if kind != "tag":
             while start > least and text[start - 1] + text[end : end + 1] in QUOTES:
@@ -112,20 +116,26 @@ def find_spans(text: str, *, entities: Callable[[str], bool] = lambda _: True) -
     return found
 
 
+def is_space(span: str) -> bool:
+    """Whether it is an entity that stands for a space."""
+    return span.startswith("&") and html.unescape(span).isspace()
+
+
 def _closing_brace(text: str, start: int) -> int | None:
     """The place behind the brace that closes the one at `start`; ICU's quotes ('{') are passed over."""
-    depth, i, most = 0, start, min(len(text), start + LONGEST_ICU)
-    while i < most:
-        if text[i] == "'" and text[i + 1 : i + 2] in ("{", "}"):
-            close = text.find("'", i + 1)
-            i = most if close < 0 else close
-        elif text[i] == "{":
-            depth += 1
-        elif text[i] == "}":
-            depth -= 1
-            if depth == 0:
-                return i + 1
-        i += 1
+    depth = 0
+    i = start
+    for match in BRACES.finditer(text, start, start + LONGEST_ICU):
+        if match.start() < i:
+            continue
+        if match[0][0] == "'":
+            i = text.find("'", match.end()) + 1
+            if not i:
+                return None
+            continue
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.end()
     return None
 
 
