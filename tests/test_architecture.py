@@ -69,9 +69,8 @@ LADDER = """
     inspection.labs.toy inspection.labs.trained
     inspection.labs.*
     inspection.labs.catalogue inspection.labs.page
-    exporting distillation shortlisting calibrating
     exporting distillation shortlisting inspection.ablation inspection.alignment
-    inspection.heads
+    inspection.heads calibrating
     inspection.heads_page
     server.inspector
     server.app

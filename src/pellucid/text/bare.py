@@ -76,7 +76,7 @@ def take_out(
         before = after = instead = ""
         if (not bare or bare[-1].isspace()) and right == " ":
             after, at = right, at + 1
-        elif bare.endswith(" ") and PUNCTUATION.match(right):
+        elif bare.endswith(" ") and PUNCTUATION.match(right) and not _is_instead(marks, bare):
             bare, before = bare[:-1], " "
             for k, mark in enumerate(marks):
                 if mark.at > len(bare):  # taken out behind the same space, which the first of them now has
@@ -87,6 +87,11 @@ def take_out(
         marks.append(Mark(span, len(bare), before, after, instead, _side(left), _side(right), partner))
         bare += instead
     return Bare(bare + plain(text[at:]), tuple(marks))
+
+
+def _is_instead(marks: Sequence[Mark], bare: str) -> bool:
+    """Whether the space at the end of `bare` stands for an entity."""
+    return bool(marks) and marks[-1].instead != "" and marks[-1].at == len(bare) - 1
 
 
 def _side(character: str) -> Side:

@@ -136,7 +136,7 @@ class _Reader(HTMLParser):
         self._found: list[tuple[str, int, str, tuple[tuple[str, str | None], ...]]] = []
         self.feed(document)
         self.close()
-        ends = [start for _, start, _, _ in self._found[1:]] + [len(document)]
+        ends = [*(start for _, start, _, _ in self._found), len(document)][1:]
         self.events = [
             _Event(kind, start, end, name, attributes)  # type: ignore[arg-type]
             for (kind, start, name, attributes), end in zip(self._found, ends, strict=True)

@@ -31,7 +31,7 @@ ABBREVIATIONS = {
     "en": "mr mrs ms jr sr inc ltd co corp dept est approx gen col lt sgt capt rev hon gov sen rep mt ave jan feb mar apr "
     "jun jul aug sep sept oct nov dec e.g i.e a.m p.m u.s u.k",
     "de": "z.b d.h u.a bzw usw ggf evtl inkl zzgl str bspw sog vgl abb bd jh jan feb mär apr jun jul aug sep okt nov dez "
-    "hr fr o.ä u.ä s.o s.u i.d.r z.t",
+    "hr hrn fr o.ä u.ä s.o s.u i.d.r z.t",
     "fr": "m mm mme mlle me p.ex av bd env janv févr avr juil sept oct nov déc",
     "es": "sr sra srta ud uds p.ej av pág núm tel dpto",
     "it": "sig sigg sig.ra dott dott.ssa ecc pag art tel",
