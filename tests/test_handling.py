@@ -311,7 +311,7 @@ def test_any_text(ignorant, texts, options):
         assert all(is_balanced(t.text) for t in found if is_balanced(t.source))
 
 
-TRAINED = Path(os.environ.get("PELLUCID_TRAINED_MODEL", "/tmp/m30kruns/pre"))
+TRAINED = Path(os.environ.get("PELLUCID_TRAINED_MODEL", "no model"))
 
 
 @pytest.mark.skipif(not (TRAINED / "config.json").is_file(), reason="no trained model on this machine")

@@ -37,4 +37,4 @@ def command(model: str, src: str | None, ref: str | None, device: str, threads: 
         say("alignment   all layers together (too few pairs to say which is best)")
     else:
         rows = "has as input" if done.alignment.rows == "input" else "predicts"
-        say(f"alignment   layer {done.alignment.layer + 1}, at the position that {rows} a token")
+        say(f"alignment   layer {done.alignment.layer + 1}, rows named by the token that a position {rows}")

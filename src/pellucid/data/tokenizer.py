@@ -215,34 +215,26 @@ class Tokenizer:
 
         The space before a word is not counted in; the bytes of a character all stand where it does.
         """
-        written = escape(self.normalized(text))
         ids = self.encode(text)
-        surfaces = self._sp.encode(written, out_type=str)
-        ranges: list[tuple[int, int]] = []
-        raw, raws = " ", [1]  # SentencePiece puts a space before a text; where each piece ends
-        waiting = b""
+        surfaces = self._sp.encode(escape(self.normalized(text)), out_type=str)
+        raw, ends, spelt = "", [0], b""
         for i, surface in zip(ids, surfaces, strict=True):
             if self._sp.is_byte(i):
-                waiting += bytes([int(surface[3:5], 16)])
-                surface = waiting.decode("utf-8", errors="ignore")
-                waiting = b"" if surface else waiting
-            shown = surface.replace(SPACE, " ")
-            raw = shown if raws == [1] and shown.startswith(" ") else raw + shown
-            raws.append(len(raw))
-        begins: int | None = None
-        for k, i in enumerate(ids):
-            start, end = raws[k], raws[k + 1]
-            if self._sp.is_byte(i) and begins is None:
-                begins = k
-            if start == end and self._sp.is_byte(i):
-                ranges.append((start, end))
+                spelt += bytes([int(surface[3:5], 16)])
+                surface = spelt.decode("utf-8", errors="ignore")
+                spelt = b"" if surface else spelt
+            raw += surface.replace(SPACE, " ")
+            ends.append(len(raw))
+        ranges: list[tuple[int, int]] = []
+        for k in reversed(range(len(ids))):
+            start, end = ends[k], ends[k + 1]
+            if start == end and ranges:  # a byte that does not end its character
+                ranges.append(ranges[-1])
                 continue
-            start += len(raw[start:end]) - len(raw[start:end].lstrip(" "))
-            ranges.append((start, max(start, end)))
-            if begins is not None:
-                ranges[begins:] = [ranges[-1]] * (len(ranges) - begins)
-                begins = None
-        return [(len(unescape(raw[1:start])), len(unescape(raw[1:end]))) for start, end in ranges]
+            start = end - len(raw[start:end].lstrip(" "))
+            # Without the space that SentencePiece puts before every text.
+            ranges.append((len(unescape(raw[1 : max(1, start)])), len(unescape(raw[1 : max(1, end)]))))
+        return ranges[::-1]
 
     def explain(self, text: str) -> list[Piece]:
         """The pieces of `text` with ids and kinds, for people to look at."""
