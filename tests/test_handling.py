@@ -221,6 +221,12 @@ def test_terms_the_models_own_or_put_in_or_named(translator):
     assert "rot" not in control.text
 
 
+def test_a_placeholder_has_no_terms_in_it(translator):
+    terms = TextOptions(terms=Terms({"name": "Name"}))
+    t = copier(translator).translate(["one {name} two"], text=terms)[0]
+    assert (t.text, t.flags) == ("one {name} two", ())
+
+
 @pytest.mark.parametrize("options", [PROTECT, SERVED, HTML])
 def test_terms_come_out_of_any_model(ignorant, options):
     texts = [f"{' '.join(WORDS[:i])} green {' '.join(WORDS[i : i + 2])} {{x}}" for i in range(8)]
@@ -294,7 +300,7 @@ def test_a_format_that_is_not_there_is_refused():
         TextOptions(format="xml")
 
 
-PIECES = st.sampled_from(["one", "red.", "Two", "你好", "!", " ", " ", "\n", "{a}", "%d", "<b>", "</b>", "<br>", "&amp;", "&", "<",
+PIECES = st.sampled_from(["one ", "red.", "Two", "你好", "!", " ", " ", "\n", "{a}", "%d", "<b>", "</b>", "<br>", "&amp;", "&", "<",
                           "https://a.b/c", "'", "(", ")", "{{", "}}", "[X1X]", "&nbsp;", "%1$s"])  # fmt: skip
 
 
@@ -302,10 +308,17 @@ PIECES = st.sampled_from(["one", "red.", "Two", "你好", "!", " ", " ", "\n", "
 @given(
     st.lists(st.lists(PIECES, max_size=12).map("".join), min_size=1, max_size=4),
     st.sampled_from([PROTECT, SERVED, HTML]),
+    st.booleans(),
 )
-def test_any_text(ignorant, texts, options):
-    found = ignorant.translate(texts, SearchConfig(beam_size=1, max_length=8), text=options)
+def test_any_text(translator, texts, options, with_terms):
+    terms = Terms({"one": "EINS", "d": "D", "two red": "ZWEI ROT", "你": "Du"})
+    wanted = dataclasses.replace(options, terms=terms if with_terms else None)
+    found = translator.translate(texts, SearchConfig(beam_size=1, max_length=8), text=wanted)
     assert [t.source for t in found] == texts
+    if with_terms:
+        for t in found:
+            plain = occurrences({span.text for span in find_spans(t.source)}, t.source)[1]
+            assert not re.search(r"\bone\b", plain) or "EINS" in t.text or "EINS" in t.damaged
     if options is not HTML:
         assert not silent(found)
         assert all(is_balanced(t.text) for t in found if is_balanced(t.source))

@@ -255,7 +255,7 @@ class Handler:
         jobs: list[tuple[_Sentence, int, list[Span]]] = []
         for sentence in work:
             assert sentence.given is not None and sentence.done is not None
-            terms = self._terms.find(sentence.given.text)
+            terms = self._terms_in(sentence)
             for number, alternative in enumerate(sentence.done.alternatives):
                 missing = self._missing(terms, alternative.text)
                 if sentence.given.marks or missing:
@@ -282,6 +282,14 @@ class Handler:
                 flags = (*done.flags, *(["placed"] if (id(sentence), 0) in texts else []))
                 sentence.done = dataclasses.replace(done, text=placed[0].text, alternatives=placed, flags=flags)
 
+    def _terms_in(self, sentence: _Sentence) -> list[Span]:
+        """The terms in what the model is given, but for those within a placeholder."""
+        assert sentence.given is not None
+        text = sentence.given.text
+        for placeholder in sorted(sentence.left_in, key=len, reverse=True):
+            text = text.replace(placeholder, sentences.PLACEHOLDER * len(placeholder))
+        return self._terms.find(text)
+
     def _missing(self, terms: Sequence[Span], translation: str) -> list[Span]:
         """The terms, each time that they stand in the source, of whose translation there is too little."""
         wanted = [term.text for term in terms]
@@ -301,7 +309,7 @@ class Handler:
             if damaged:
                 flags.append("placeholders")
         if self._terms and sentence.given is not None:
-            lost = self._missing(self._terms.find(sentence.given.text), sentence.done.text)
+            lost = self._missing(self._terms_in(sentence), sentence.done.text)
             if lost:
                 flags.append("glossary")
                 damaged |= dict.fromkeys(term.text for term in lost)

@@ -48,8 +48,9 @@ def test_attributes_that_people_read():
         "<img alt='a &quot;dog&quot;' src='alt=x'><a title=\"home\" href=\"title\">x</a><input type=submit value=Send>"
         "<input type=text value=no placeholder='your name'><meta name=description content='about us'>"
         "<meta name=viewport content='width'><p translate=no title='no'>x</p><img alt='12'>"
+        "<textarea placeholder='write here'>no <img alt='no'></textarea>"
     )
-    assert [a.text for a in attributes(page)] == ['a "dog"', "home", "Send", "your name", "about us"]
+    assert [a.text for a in attributes(page)] == ['a "dog"', "home", "Send", "your name", "about us", "write here"]
     assert [page[a.start : a.end] for a in attributes(page)][:3] == ["'a &quot;dog&quot;'", '"home"', "Send"]
 
 

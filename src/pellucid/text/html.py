@@ -186,12 +186,12 @@ def attributes(document: str) -> list[Attribute]:
     i = 0
     while i < len(events):
         event = events[i]
-        if i in ends:
+        if i in ends and _says_no(event):
             i = ends[i]
             continue
         if event.kind in ("open", "alone"):
             found += _readable(document, event)
-        i += 1
+        i = ends.get(i, i + 1)
     return found
 
 
