@@ -69,6 +69,7 @@ def take_out(
     bare = ""
     marks: list[Mark] = []
     at = 0
+    stand_in = -1  # where the newest space is that stands for an entity, and must stay
     for span, partner in zip(spans, partners, strict=True):
         bare += plain(text[at : span.start])
         at = span.end
@@ -76,22 +77,17 @@ def take_out(
         before = after = instead = ""
         if (not bare or bare[-1].isspace()) and right == " ":
             after, at = right, at + 1
-        elif bare.endswith(" ") and PUNCTUATION.match(right) and not _is_instead(marks, bare):
+        elif bare.endswith(" ") and PUNCTUATION.match(right) and stand_in != len(bare) - 1:
             bare, before = bare[:-1], " "
             for k, mark in enumerate(marks):
                 if mark.at > len(bare):  # taken out behind the same space, which the first of them now has
                     marks[k] = dataclasses.replace(mark, at=len(bare), before=before + mark.before)
                     before = ""
         elif is_space(span.text) and bare and right:
-            instead = " "
+            instead, stand_in = " ", len(bare)
         marks.append(Mark(span, len(bare), before, after, instead, _side(left), _side(right), partner))
         bare += instead
     return Bare(bare + plain(text[at:]), tuple(marks))
-
-
-def _is_instead(marks: Sequence[Mark], bare: str) -> bool:
-    """Whether the space at the end of `bare` stands for an entity."""
-    return bool(marks) and marks[-1].instead != "" and marks[-1].at == len(bare) - 1
 
 
 def _side(character: str) -> Side:

@@ -208,7 +208,7 @@ def _readable(document: str, event: _Event) -> list[Attribute]:
     after_name = event.start + 1 + len(event.name)
     for match in ATTRIBUTE.finditer(document, after_name, event.end):
         if match[1] is not None and match[1].lower() in names:
-            text = html.unescape(match[3].strip("\"'" if match[3][0] in "\"'" else ""))
+            text = html.unescape(match[3][1:-1] if match[3][0] in "\"'" else match[3])
             if any(map(str.isalpha, text)):
                 found.append(Attribute(match.start(3), match.end(3), text))
     return found

@@ -72,14 +72,16 @@ class _Node:
     opening: str = ""
     closing: str = ""
     children: list[_Node] = field(default_factory=list)
+    """Of a term and of what stands alone, `opening` is all there is."""
     left: Side = "glued"
     right: Side = "glued"
     alone: bool = False
     term: bool = False
     is_space: bool = False
     from_start: bool = False
+    """It begins in a sentence before."""
     to_end: bool = False
-    """It goes on into the sentence before, the sentence after."""
+    """It goes on into the sentence after."""
 
 
 def place(
@@ -157,6 +159,8 @@ def _insert(parent: _Node, term: _Node) -> None:
 
 
 class _Placer:
+    """Writes the target from left to right, and what is put in as it comes to its place."""
+
     def __init__(
         self, source: Bare, target: str, attention: Attention, whole: Sequence[str], escape: Callable[[str], str]
     ) -> None:
@@ -202,6 +206,7 @@ class _Placer:
             self._at = until
 
     def _write_alone(self, node: _Node) -> None:
+        """Here, with a space at the sides where it had one in the source and there is none."""
         if node.is_space:  # the space beside it is this one
             if self._target[self._at : self._at + 1] == " ":
                 self._at += 1
@@ -282,24 +287,23 @@ class _Placer:
         after = [s for s in inside if self._source_words[s][0] >= node.start]
         if not before or first == end:
             return first, node.right != "space" or first == end
-        if not any(self._is_word(s) for s in after):
+        if not any(map(self._is_word, after)):
+            last = end
             if after or self._is_word(before[-1]):
-                while end > first and self._target[slice(*self._words[end - 1])] in FINAL:
-                    end -= 1
-                if end > first:
-                    return end, False
-            return end, False
+                while last > first and self._target[slice(*self._words[last - 1])] in FINAL:
+                    last -= 1
+            return last if last > first else end, False
         left, right = before[-1], after[0]
         to_left, to_right = (first + int(self._weights[first:end, s].argmax()) for s in (left, right))
-        sure_left, sure_right = self._weights[to_left, left], self._weights[to_right, right]
+        behind, at = (to_left + 1, False), (to_right, True)
         if node.left == "glued" and node.right != "glued":
-            return to_left + 1, False
+            return behind
         if node.right == "glued" or to_right == to_left + 1:
-            return to_right, True
-        sure_left, sure_right = (
-            sure / (1 if self._is_word(s) else 2) for sure, s in ((sure_left, left), (sure_right, right))
-        )
-        return (to_left + 1, False) if sure_left > sure_right else (to_right, True)
+            return at
+        # They are not neighbours any more. The surer link decides, and that of a word rather than that of a sign.
+        sure_left = self._weights[to_left, left] / (1 if self._is_word(left) else 2)
+        sure_right = self._weights[to_right, right] / (1 if self._is_word(right) else 2)
+        return behind if sure_left > sure_right else at
 
     def _is_sign(self, t: int) -> bool:
         return not any(map(str.isalnum, self._target[slice(*self._words[t])]))

@@ -63,11 +63,10 @@ MOSES = frozenset({"&amp;", "&lt;", "&gt;", "&quot;", "&apos;", "&#124;", "&#91;
 """What Moses' tokenizer writes for signs. Much training text has them, and a model of such text translates them."""
 WORD = re.compile(rf"[^\W_{UNSPACED}]")
 """A letter or digit of a script with spaces."""
+# A sign may stand between: file_%d.txt.
 WORD_BEFORE = re.compile(rf"[^\W{UNSPACED}][./\\-]?$")
 WORD_AFTER = re.compile(rf"[./\\-]?[^\W{UNSPACED}]")
 ENDS_WORD = re.compile(rf"[\s<>\"'“”„«»()\[\]{{}}{WIDE}]")
-
-
 QUOTES = frozenset(
     ["()", "[]", "{}", '""', "''", "``", "«»", "»«", "“”", "„“", "‘’", "‚‘", "‹›", "「」", "『』", "（）", "【】"]
 )
@@ -156,7 +155,7 @@ def _span(text: str, start: int, end: int, kind: Kind) -> Span:
     if kind != "tag":
         return Span(start, end, kind, raw)
     name = TAG_NAME.match(raw)
-    return tag_span(raw, "" if name is None or raw.endswith("/>") else name[1]).moved(start)
+    return tag_span(raw, "" if name is None or raw.endswith("/>") else name[1].lower()).moved(start)
 
 
 def tag_span(raw: str, name: str) -> Span:
