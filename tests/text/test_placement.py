@@ -91,7 +91,7 @@ def test_tokens_are_made_into_words():
 
 PARTS = st.sampled_from(
     ["one", "two", "x", ".", ",", "(", ")", "你好", " ", " ", " ", "{a}", "%d", "%1$s", "{{b}}", "<b>", "</b>", "<i>", "</i>",
-     "<br>", "<x id='1'/>", "&nbsp;", "&lt;", "https://a.b/c", "[X1X]", "\n", "{n, plural, one {#} other {#}}", "'", '"', "-"]
+     "<br>", "<x id='1'/>", "&nbsp;", "&lt;", " https://a.b/c ", "[X1X]", "\n", "{n, plural, one {#} other {#}}", "'", '"', "-"]
 )  # fmt: skip
 TARGET = st.lists(st.sampled_from(["eins", "zwei", "drei", ".", ",", " ", " ", "好", "(", ")"]), max_size=12)
 
