@@ -69,8 +69,8 @@ LADDER = """
     inspection.labs.toy inspection.labs.trained
     inspection.labs.*
     inspection.labs.catalogue inspection.labs.page
-    exporting distillation shortlisting inspection.ablation inspection.alignment
-    inspection.heads calibrating
+    exporting distillation shortlisting inspection.ablation inspection.alignment calibrating
+    inspection.heads
     inspection.heads_page
     server.inspector
     server.app

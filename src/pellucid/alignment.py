@@ -1,48 +1,39 @@
 """Which source token each target token looks at: cross-attention (section 3.2.3) with the translation given.
 
-    weights[t, s] = mean over heads of the weight with which the decoder, at target token t, attends to source token s
+    weights[t, s] = mean over layers and heads of the weight with which the decoder attends to source token s where it
+                    predicts target token t
 
-Mean over all layers too, with the row that *predicts* a token, unless it was measured which layer of a model aligns best,
-and by which row (:mod:`pellucid.calibration`; :mod:`pellucid.inspection.alignment` has the ways there are).
+Of single layers some align much better than others, and which differs from model to model; the mean of all was as good as
+the best. (:mod:`pellucid.inspection.alignment` has the other ways of reading.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from pellucid.calibration import Reading
 from pellucid.model.masks import causal_mask
 from pellucid.model.transformer import Transformer
 
 
-def cross_attention(model: Transformer, src: Tensor, tgt: Tensor) -> list[Tensor]:
-    """Of each decoder layer the mean of its heads, (B, T, S), for source ids (B, S) and the decoder's input (B, T).
+def cross_attention(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
+    """(B, T, S), the mean over layers and heads, for source ids (B, S) and the decoder's input (B, T).
 
-    The decoder's forward pass (Figure 1, right) written out: nobody else who uses the model at the same time sees hooks.
+    The decoder's forward pass (Figure 1, right) written out: who else uses the model at the same time sees no hooks.
     """
     mask = model.padding_mask(src)
     memory = model.encode(src, mask)
     causal = causal_mask(tgt.size(1), tgt.device)
     x = model.tgt_positions(model.tgt_embedding(tgt), 0)
-    found = []
-    decoder: Any = model.decoder.layers
-    for layer in decoder:
+    layers: Any = model.decoder.layers
+    total = memory.new_zeros(tgt.size(0), tgt.size(1), src.size(1))
+    for layer in layers:
         h = layer.add_norm_1.before(x)
         x = layer.add_norm_1(x, layer.self_attention(h, h, h, causal, need_weights=False)[0])
         h = layer.add_norm_2.before(x)
-        output, weights = layer.cross_attention(h, memory, memory, mask, need_weights=True)
-        found.append(weights.mean(1))
+        output, weights = layer.cross_attention(h, memory, memory, mask, need_weights=True)  # weights (B, H, T, S)
+        total += weights.mean(1)
         x = layer.add_norm_2(x, output)
         x = layer.add_norm_3(x, layer.feed_forward(layer.add_norm_3.before(x)))
-    return found
-
-
-def aligned(layers: Sequence[Tensor], reading: Reading) -> Tensor:
-    """(B, T, S) of the T tokens that follow the start, from the rows (B, T + 1, S) of :func:`cross_attention`."""
-    known = reading.layer is not None and reading.layer < len(layers)
-    weights = layers[reading.layer or 0] if known else torch.stack(list(layers)).mean(0)
-    return weights[:, 1:] if reading.rows == "input" else weights[:, :-1]
+    return total / len(layers)

@@ -9,7 +9,7 @@ neighbour in the source (:mod:`pellucid.text.placement`). At the end all are cou
 named in `Translation.damaged`.
 
 Stand-ins (a number, a made-up name) were tried instead: a model of captions copied 0 to 42 % of them, and lost the rest of
-the sentence over them (docs/log.md).
+the sentence over them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from pellucid.alignment import aligned, cross_attention
+from pellucid.alignment import cross_attention
 from pellucid.calibration import Calibration
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
@@ -370,10 +370,9 @@ class Translator:
         sizes = [max(len(s), len(t)) + 1 for s, t in items]
         for batch in batches_by_length(sizes, self.loaded.search.batch_tokens):
             src = padded([[*items[i][0], source.eos_id] for i in batch], source.pad_id, self._device)
-            starts = [[self.vocabulary.start_id, *items[i][1]] for i in batch]
+            starts = [[self.vocabulary.start_id, *items[i][1][:-1]] for i in batch]  # shifted right
             tgt = padded(starts, target.pad_id, self._device)
-            layers = [layer.float().cpu() for layer in cross_attention(self.model, src, tgt)]
-            weights = aligned(layers, self.calibration.alignment)
+            weights = cross_attention(self.model, src, tgt).float().cpu()
             for i, own in zip(batch, weights, strict=True):
                 s, t = items[i]
                 places = (

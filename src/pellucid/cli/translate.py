@@ -91,7 +91,9 @@ NOTES = {
 )
 @click.option("--glossary", metavar="FILE", help="Translations of terms that must be used: source, tab, target a line.")
 @click.option("--dnt", metavar="FILE", help="Terms that must not be translated, one a line.")
-@click.option("--split-sentences", is_flag=True, help="Translate the sentences of a line one by one. [with html: always]")
+@click.option(
+    "--split-sentences", is_flag=True, help="Translate the sentences of a line one by one. [with html: always]"
+)
 @click.option("--retry-loops", is_flag=True, help="Search anew where the output says the same again and again.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: scores, pieces, flags.")
 @click.option("--skip-bad", is_flag=True, help="Treat lines that are not UTF-8 as empty rather than stop.")
@@ -169,7 +171,16 @@ def command(
     if is_html and n_best is not None and n_best > 1:
         raise ConfigError("--n-best is for lines; a document has one translation")
     if out is not None:
-        _refuse_with_out(files, {"--format html": is_html, "--n-best": n_best, "--prefix": prefix, "--json": as_json, "--skip-bad": skip_bad})
+        _refuse_with_out(
+            files,
+            {
+                "--format html": is_html,
+                "--n-best": n_best,
+                "--prefix": prefix,
+                "--json": as_json,
+                "--skip-bad": skip_bad,
+            },
+        )
     elif memory or fuzzy or source_lang or target_lang:
         raise ConfigError(
             "--memory, --fuzzy, --source-lang and --target-lang are for a file that is filled: --out FILE"
