@@ -17,13 +17,9 @@ SOURCE = Path(__file__).parent.parent / "src" / "pellucid"
 LADDER = """
     version errors terminal machine
     config demo_data data.characters data.shift data.writing
+    config demo_data calibration translation data.characters data.shift data.writing
     data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.formats.charset data.near data.rules
     data.overlap data.language
-    config demo_data calibration translation
-    data.formats.pair data.formats.lines
-    data.formats.registry
-    config demo_data
-    data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.formats.charset
     data.formats.registry data.formats.columns data.formats.xml_stream data.formats.gettext
     data.formats.document
     data.formats.text

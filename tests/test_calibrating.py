@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from pellucid.calibrating import QUANTILE, calibrate
-from pellucid.calibration import FILE, Calibration
+from pellucid.calibrating import QUANTILE, best_reading, calibrate
+from pellucid.calibration import FILE, Calibration, Reading
 from pellucid.checkpoint import save_model, weights_of
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import DataError, ModelFolderError
+from pellucid.text.placement import Attention
 from pellucid.translator import Translator
 from test_translator import random_model
 
@@ -61,7 +63,40 @@ def test_sources_of_several_sentences_are_noticed(folder):
     assert not made.single_sentences
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"pears": 3}', '{"low_confidence": "low"}'])
+class Aligning:
+    """Attention that is right in one reading only: three words, in the other order. In the others at random."""
+
+    def __init__(self, translator: Translator, right: Reading) -> None:
+        self.model, self._right = translator.model, right
+
+    def attentions(self, pairs, readings):
+        random = np.random.default_rng(1)
+        cut = [(0, 1), (2, 3), (4, 5)]
+        right = np.eye(3)[::-1]
+        return [
+            [Attention(right if reading == self._right else random.random((3, 3)), cut, cut) for _ in pairs]
+            for reading in readings
+        ]
+
+
+@pytest.mark.parametrize("right", [Reading(), Reading(0, "input"), Reading(1, "predicts")])
+def test_the_reading_that_agrees_with_the_words_is_found(folder, right):
+    translator = Translator.load(folder, threads=1)
+    pairs = [(f"{a} {b} {c}", f"{c} {b} {a}".upper()) for a, b, c in itertools.permutations("abcdefg", 3)]
+    assert best_reading(Aligning(translator, right), pairs) == right
+    assert best_reading(Aligning(translator, right), pairs[:50]) == Reading()  # too few to say
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"pears": 3, "alignment": {}}',
+        '{"low_confidence": "low", "alignment": {}}',
+        '{"alignment": {"layer": "x"}}',
+    ],
+)
 def test_a_damaged_file_is_named(folder, content):
     (folder / FILE).write_text(content)
     with pytest.raises(ModelFolderError, match=r"calibration\.json: cannot be read") as raised:

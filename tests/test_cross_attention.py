@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.alignment import cross_attention
+from pellucid.alignment import aligned, cross_attention
+from pellucid.calibration import Reading
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.inspection.recorder import recorded
 from pellucid.translator import Translator
@@ -31,11 +32,15 @@ def test_it_is_what_the_recorder_records(norm):
     tgt = torch.tensor([[model.config.start_id, 9, 10], [model.config.start_id, 11, 12]])
     with torch.inference_mode(), recorded(model) as recording:
         model(src, tgt)
-        found = cross_attention(model, src, tgt)
-    assert found.shape == (2, 3, 4)
-    torch.testing.assert_close(found, torch.stack([layer.weights for layer in recording.cross]).mean((0, 2)))
-    torch.testing.assert_close(found.sum(-1), torch.ones(2, 3))
-    assert found[1, :, 2:].abs().max() == 0  # padding
+        layers = cross_attention(model, src, tgt)
+    assert len(layers) == len(recording.cross) == 2
+    for layer, own in zip(recording.cross, layers, strict=True):
+        torch.testing.assert_close(own, layer.weights.mean(1))
+        torch.testing.assert_close(own.sum(-1), torch.ones(2, 3))
+    assert layers[0][1, :, 2:].abs().max() == 0  # padding
+    torch.testing.assert_close(aligned(layers, Reading()), torch.stack(layers).mean(0)[:, :-1])
+    torch.testing.assert_close(aligned(layers, Reading(1, "input")), layers[1][:, 1:])
+    torch.testing.assert_close(aligned(layers, Reading(9)), aligned(layers, Reading()))  # of another model
 
 
 def test_company_changes_nothing():

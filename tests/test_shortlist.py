@@ -14,7 +14,7 @@ from engines.test_engine import SEARCHES, assert_same, loaded, texts  # noqa: F4
 from pellucid import shortlist as shortlists
 from pellucid.cli.main import cli
 from pellucid.errors import ConfigError, DataError, ModelFolderError
-from pellucid.shortlist import Shortlist, _model_1, build_shortlist
+from pellucid.shortlist import Shortlist, build_shortlist, model_1
 from pellucid.training.run import train
 from pellucid.translator import Translator
 from training.conftest import tiny, write_reversals
@@ -36,7 +36,7 @@ class Pairs:
         return self.pairs[i][1]
 
 
-def test_model_1_by_hand():
+def testmodel_1_by_hand():
     """das Haus / the house, das Buch / the book: after one iteration t(the | das) = 1/2, as in every textbook; later
     it is near 1, and the rest explains the rest."""
     das, haus, buch, the, house, book = 0, 1, 2, 3, 4, 5
@@ -44,13 +44,13 @@ def test_model_1_by_hand():
     sources, targets = zip(*pairs.pairs, strict=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shortlists, "ITERATIONS", 1)
-        links, p = _model_1(sources, targets, 10)
+        links, p = model_1(sources, targets, 10)
         table = dict(zip(links.tolist(), p.tolist(), strict=True))
         assert table[das * 10 + the] == pytest.approx(0.5)
         assert table[das * 10 + house] == table[das * 10 + book] == pytest.approx(0.25)
         assert table[haus * 10 + the] == table[haus * 10 + house] == pytest.approx(0.5)
         patch.setattr(shortlists, "ITERATIONS", 30)
-        links, p = _model_1(sources, targets, 10)
+        links, p = model_1(sources, targets, 10)
         table = dict(zip(links.tolist(), p.tolist(), strict=True))
         assert table[das * 10 + the] > 0.95 and table[haus * 10 + house] > 0.95 and table[buch * 10 + book] > 0.95
 

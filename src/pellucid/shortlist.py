@@ -81,7 +81,7 @@ def build_shortlist(
     step = -(-len(store) // MOST_PAIRS)
     pairs = range(0, len(store), max(1, step))
     sources, targets = [store.source(i) for i in pairs], [store.target(i) for i in pairs]
-    links, probability = _model_1(sources, targets, target_size)
+    links, probability = model_1(sources, targets, target_size)
     of_source, of_target = links // target_size, links % target_size
 
     counts = np.bincount(np.concatenate(targets), minlength=target_size)
@@ -104,7 +104,7 @@ def build_shortlist(
     return Shortlist(offsets, of_target.astype(np.int32), everywhere.astype(np.int32))
 
 
-def _model_1(
+def model_1(
     sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], target_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of pieces that stand in one sentence pair, as source x `target_size` + target, sorted; and t(target | source).

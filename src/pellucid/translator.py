@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from pellucid.alignment import cross_attention
-from pellucid.calibration import Calibration
+from pellucid.alignment import aligned, cross_attention
+from pellucid.calibration import Calibration, Reading
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
 from pellucid.engines.engine import make_engine
@@ -360,30 +360,31 @@ class Translator:
 
     # --- aligning ---------------------------------------------------------------------------------------------------
 
-    @torch.inference_mode()
     def attention(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
         """How much each target token looks at each source token, of normalised texts; end marks have no say."""
-        found: dict[int, Attention] = {}
+        return self.attentions(pairs, [self.calibration.alignment])[0]
+
+    @torch.inference_mode()
+    def attentions(self, pairs: Sequence[tuple[str, str]], readings: Sequence[Reading]) -> list[list[Attention]]:
+        """:meth:`attention` in other readings: for each of them all pairs."""
+        found: list[dict[int, Attention]] = [{} for _ in readings]
         source, target = self.source_tokenizer, self.target_tokenizer
         texts = [(s.strip(), t.strip()) for s, t in pairs]
         items = [(source.encode(s), target.encode(t)) for s, t in texts]
         sizes = [max(len(s), len(t)) + 1 for s, t in items]
         for batch in batches_by_length(sizes, self.loaded.search.batch_tokens):
             src = padded([[*items[i][0], source.eos_id] for i in batch], source.pad_id, self._device)
-            starts = [[self.vocabulary.start_id, *items[i][1][:-1]] for i in batch]  # shifted right
-            tgt = padded(starts, target.pad_id, self._device)
-            weights = cross_attention(self.model, src, tgt).float().cpu()
-            for i, own in zip(batch, weights, strict=True):
-                s, t = items[i]
-                places = (
-                    [(a + before, b + before) for a, b in tokenizer.offsets(text)]
-                    for tokenizer, text, before in (
-                        (source, texts[i][0], len(pairs[i][0]) - len(pairs[i][0].lstrip())),
-                        (target, texts[i][1], len(pairs[i][1]) - len(pairs[i][1].lstrip())),
+            starts = [[self.vocabulary.start_id, *items[i][1]] for i in batch]
+            layers = cross_attention(self.model, src, padded(starts, target.pad_id, self._device))
+            for own, reading in zip(found, readings, strict=True):
+                for i, weights in zip(batch, aligned(layers, reading).float().cpu().numpy(), strict=True):
+                    s, t = items[i]
+                    places = (
+                        _moved(tokenizer.offsets(text), len(whole) - len(whole.lstrip()))
+                        for tokenizer, text, whole in zip((source, target), texts[i], pairs[i], strict=True)
                     )
-                )
-                found[i] = Attention(own[: len(t), : len(s)].numpy(), *places)
-        return [found[i] for i in range(len(items))]
+                    own[i] = Attention(weights[: len(t), : len(s)], *places)
+        return [[own[i] for i in range(len(items))] for own in found]
 
     # --- scoring ----------------------------------------------------------------------------------------------------
 
@@ -439,6 +440,10 @@ def _refuse_one_text(texts: Iterable[str], prefixes: Iterable[str] | None) -> No
     for name, given in (("texts", texts), ("prefixes", prefixes)):
         if isinstance(given, str):
             raise DataError(f"`{name}` must be several texts, but is one: {given[:40]!r}", hint="put it in a list")
+
+
+def _moved(ranges: Sequence[tuple[int, int]], by: int) -> list[tuple[int, int]]:
+    return [(start + by, end + by) for start, end in ranges]
 
 
 def _taken(texts: Iterator[str], size: int, more: Callable[[], bool] | None) -> list[str]:

@@ -20,12 +20,15 @@ from pellucid.cli.common import examples, input_lines, machine_options, say
 )
 @machine_options
 def command(model: str, src: str | None, device: str, threads: int) -> None:
-    """Measure when a model is unsure.
+    """Measure when a model is unsure, and which of its attentions says where words come from.
 
-    It translates its validation sentences, and what 19 in 20 of the translations exceed in probability is kept in the model folder. Translations below that are then flagged `low-confidence`. `pellucid train` does this at its end.
+    It translates its validation sentences, and what 19 in 20 of the translations exceed in probability is kept in the model folder. Translations below that are then flagged `low-confidence`. Tags and placeholders are put in where that attention points. `pellucid train` does this at its end.
     """
     from pellucid.calibrating import calibrate
 
     done = calibrate(model, None if src is None else list(input_lines(src)), device=device, threads=threads)
     say(f"measured    {done.sentences:,} texts" + ("" if done.single_sentences else "; many have several sentences"))
     say(f"unsure      below {done.low_confidence:.3f} nats a token, as {done.quantile:.0%} of them are")
+    layer = "all layers" if done.alignment.layer is None else f"layer {done.alignment.layer + 1}"
+    rows = "predict a token" if done.alignment.rows == "predicts" else "have it as input"
+    say(f"alignment   {layer}, at the positions that {rows}")

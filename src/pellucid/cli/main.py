@@ -23,7 +23,7 @@ VERBS = {
     "average": "Average the weights of several checkpoints.",
     "quantize": "Make int8 weights of a model: smaller and faster.",
     "shortlist": "Learn which target pieces a source may have: for speed.",
-    "calibrate": "Measure when a model is unsure, for the flag low-confidence.",
+    "calibrate": "Measure when a model is unsure, and which attention aligns.",
     "export": "Write a model in another program's format (CTranslate2).",
     "distill": "Train a small model on what a larger one translates.",
     "inspect": "Translate one text and show where every head looked.",
