@@ -68,7 +68,12 @@ LADDER = """
     exporting distillation shortlisting inspection.ablation inspection.alignment calibrating
     inspection.heads
     inspection.heads_page
-    server.inspector
+    server.inspector server.refusal server.languages server.detection server.metrics
+    server.limits server.reading server.batcher server.translating server.page
+    server.service
+    server.endpoint server.documents server.openapi
+    server.libretranslate
+    server.deepl server.plain
     server.app
     training.run
     cli.common cli.columns cli.progress cli.workers cli.drawing

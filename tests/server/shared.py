@@ -7,16 +7,20 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvicorn
 
-from pellucid.cli.serve import _listening
+from pellucid.cli.serve import _listening, _service, _uvicorn_config
 from pellucid.server.app import make_app
+from pellucid.server.endpoint import Doorman
 from pellucid.server.inspector import Inspector
+from pellucid.server.limits import Keys, Limits
+from pellucid.server.page import make_page
+from pellucid.server.service import Service
 from pellucid.training.run import train
 from training.conftest import tiny, write_reversals
 
@@ -32,17 +36,16 @@ class Answer(NamedTuple):
 
 
 class Client:
-    def __init__(self, port: int, inspector: Inspector) -> None:
-        self.port, self.inspector = port, inspector
+    def __init__(self, port: int, inspector: Inspector, service: Service) -> None:
+        self.port, self.inspector, self.service = port, inspector, service
+        self.url = f"http://127.0.0.1:{port}"
 
     def ask(
         self, path: str, body: Any = None, *, headers: dict[str, str] | None = None, method: str | None = None
     ) -> Answer:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         given = {"Content-Type": "application/json"} if data is not None else {}
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", data, {**given, **(headers or {})}, method=method
-        )
+        request = urllib.request.Request(f"{self.url}{path}", data, {**given, **(headers or {})}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return Answer(answer.status, {k.lower(): v for k, v in answer.headers.items()}, answer.read())
@@ -59,16 +62,28 @@ def trained(folder: Path) -> Path:
 
 
 @contextmanager
-def serving(directory: Path) -> Iterator[Client]:
-    inspector = Inspector(directory, engine="torch", threads=1)
+def serving(
+    *models: str | Path,
+    limits: Limits | None = None,
+    keys: Sequence[str] = (),
+    proxies: Sequence[str] = (),
+    origins: Sequence[str] = ("*",),
+    page: bool = True,
+    weblate: bool = False,
+) -> Iterator[Client]:
+    """A server as `pellucid serve MODEL...` makes it, ready when this is entered."""
+    limits = limits or Limits()
+    inspectors, service = _service([str(model) for model in models], limits, weblate, 1, "torch", {})
+    page_app = make_page(inspectors, ["named.example"]) if page else None
+    app = make_app(service, Doorman(service, Keys(keys), proxies), page_app, origins)
     listening = _listening("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(make_app(inspector, ["named.example"]), log_level="error", access_log=False))
+    server = uvicorn.Server(_uvicorn_config(app, limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
-    while not server.started:
+    while not (server.started and (service.ready or any(model.failed for model in service.models.values()))):
         time.sleep(0.01)
     try:
-        yield Client(listening.getsockname()[1], inspector)
+        yield Client(listening.getsockname()[1], next(iter(inspectors.values())), service)
     finally:
         server.should_exit = True
         thread.join(10)

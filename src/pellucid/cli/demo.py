@@ -72,9 +72,9 @@ def command(task: str, minutes: float | None, retrain: bool, directory: Path | N
             say("note: --minutes is for training; give --retrain too")
     _show(chosen, folder, threads)
     if serve:
-        from pellucid.cli.serve import serve_model
+        from pellucid.cli.serve import serve_models
 
-        serve_model(str(folder / "model"), threads=threads, open_page=True)
+        serve_models([str(folder / "model")], threads=threads, open_page=True)
 
 
 def default_directory(task: str) -> Path:

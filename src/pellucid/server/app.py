@@ -1,212 +1,129 @@
-"""HTTP: the page at `/`, and what it asks below `/api/`.
-
-Only for whoever sits at this machine: requests must name it as their host (so that no page of another site can reach it
-through DNS), no other site may read the answers (no CORS), and the page may load nothing from elsewhere (CSP).
-"""
+"""HTTP: one application of the page, for whoever sits at this machine, and of the API, for programs anywhere."""
 
 from __future__ import annotations
 
-import ipaddress
-import json
-import logging
-from collections.abc import Awaitable, Callable, Iterable
-from importlib.resources import files
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pellucid.errors import ConfigError, PellucidError
-from pellucid.inspection.labs import catalogue
-from pellucid.inspection.labs.base import LANGUAGES
-from pellucid.server.inspector import Inspector, NotThereError
-
-LARGEST_BODY = 256 * 1024
-CONTENT_TYPES = {
-    "html": "text/html; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "txt": "text/plain; charset=utf-8",
-}
-"""Fixed, never the system's table: on some machines that makes plain text of scripts, which browsers then refuse."""
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
-PAGES = {"/": "index.html", "/pellucid.js": "pellucid.js", "/pellucid.css": "pellucid.css", "/NOTICE.txt": "NOTICE.txt"}
-
-logger = logging.getLogger(__name__)
+from pellucid.server import openapi
+from pellucid.server.deepl import DeepL
+from pellucid.server.documents import Documents
+from pellucid.server.endpoint import Doorman, Endpoint
+from pellucid.server.libretranslate import LibreTranslate, error
+from pellucid.server.metrics import CONTENT_TYPE
+from pellucid.server.page import PAGES
+from pellucid.server.plain import Plain
+from pellucid.server.reading import Fields
+from pellucid.server.service import Service
 
 
-def make_app(inspector: Inspector, hosts: Iterable[str] = ()) -> ASGIApp:
-    """The application for one model.
+def make_app(
+    service: Service, doorman: Doorman, page: ASGIApp | None = None, origins: Sequence[str] = ("*",)
+) -> ASGIApp:
+    """The application: `page` at `/` and below `/api/`, everything else is the API.
 
     Args:
-        hosts: names besides localhost under which it may be asked. Addresses in numbers always may: no name was looked
-            up for them.
+        page: see :func:`~pellucid.server.page.make_page`; None: there is none.
+        origins: sites whose pages may read answers of the API; `*` is all, as extensions of browsers need it. The API
+            knows no cookies, so that no site can use what another has been granted.
     """
-    app = Starlette(
-        routes=[
-            *(Route(path, _page(name)) for path, name in PAGES.items()),
-            Route("/api/model", _get(lambda q: inspector.model())),
-            Route("/api/translate", _post(inspector.translate), methods=["POST"]),
-            Route("/api/trace/{id}/head", _get(lambda q: inspector.head(q.id, *q.head()))),
-            Route("/api/trace/{id}/flow", _get(lambda q: inspector.flow(q.id, *q.head(), q.number("position")))),
-            Route("/api/positions", _get(lambda q: inspector.positions(q.number("length", 64)))),
-            Route("/api/heads", _get(lambda q: inspector.heads())),
-            Route("/api/heads", _post(lambda body: inspector.measure_heads(body.get("limit", 200))), methods=["POST"]),
-            Route("/api/labs", _get(lambda q: [lab.describe(q.language()) for lab in catalogue.LABS])),
-            Route(
-                "/api/labs/{id}",
-                _get(lambda q: inspector.lab(q.id, q.rest("lang", "model"), q.language(), q.text("model", "") == "1")),
-            ),
-            Route("/api/training", _get(lambda q: inspector.training(q.number("since", 0)))),
-        ],
-        exception_handlers={PellucidError: _refused, HTTPException: _no_such_page, Exception: _failed},
+    endpoints = [
+        *LibreTranslate(service, doorman, Documents(service)).endpoints(),
+        *DeepL(service, doorman).endpoints(),
+        *Plain(service, doorman).endpoints(),
+        *_own(service, doorman),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with service.running():
+            yield
+
+    api = _Api(
+        Starlette(
+            routes=[endpoint.route(service) for endpoint in endpoints],
+            exception_handlers={HTTPException: _no_such_page},
+            lifespan=lifespan,
+        ),
+        origins,
     )
-    return _Guard(app, {"localhost", *hosts})
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        to_page = page is not None and scope["type"] == "http" and (path in PAGES or path.startswith("/api/"))
+        await (page if page is not None and to_page else api)(scope, receive, send)
+
+    return app
 
 
-class Query:
-    """The parameters of a request, each of the right type or refused in words."""
+def _own(service: Service, doorman: Doorman) -> list[Endpoint]:
+    """What is neither LibreTranslate's nor DeepL's alone: how the server is, and what it can."""
 
-    def __init__(self, request: Request) -> None:
-        self._values = {**request.query_params}
-        self.id = str(request.path_params.get("id", ""))
+    async def health(request: Request, fields: Fields) -> Response:
+        return JSONResponse({"status": "ok"})
 
-    def text(self, name: str, default: str) -> str:
-        return self._values.get(name, default)
+    async def ready(request: Request, fields: Fields) -> Response:
+        loading = sorted(model.name for model in service.models.values() if not model.ready)
+        return JSONResponse({"status": "loading" if loading else "ready", "loading": loading}, 503 if loading else 200)
 
-    def number(self, name: str, default: int | None = None) -> int:
-        """A whole number, at least 0.
+    async def metrics(request: Request, fields: Fields) -> Response:
+        doorman.check(request, fields)
+        return Response(service.metrics.text(service.gauges()), media_type=CONTENT_TYPE)
 
-        Raises:
-            ConfigError: it is none, or missing.
-        """
-        given = self._values.get(name)
-        if given is None and default is not None:
-            return default
-        if given is None or not given.isascii() or not given.isdigit() or len(given) > 9:
-            raise ConfigError(f"`{name}` must be a whole number, but is {(given or 'missing')[:40]!r}")
-        return int(given)
+    async def spec(request: Request, fields: Fields) -> Response:
+        return JSONResponse(openapi.document(service.limits, bool(doorman.keys)))
 
-    def language(self) -> str:
-        language = self.text("lang", "en")
-        if language not in LANGUAGES:
-            raise ConfigError(f"`lang` must be one of {', '.join(LANGUAGES)}, but is {language[:20]!r}")
-        return language
-
-    def head(self) -> tuple[str, int, int]:
-        return self.text("kind", "cross"), self.number("layer"), self.number("head")
-
-    def rest(self, *names: str) -> dict[str, str]:
-        """All others than `names`."""
-        return {name: value for name, value in self._values.items() if name not in names}
+    return [
+        Endpoint("/health", ("GET",), health, error),
+        Endpoint("/ready", ("GET",), ready, error),
+        Endpoint("/metrics", ("GET",), metrics, error),
+        Endpoint("/spec", ("GET",), spec, error),
+    ]
 
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+async def _no_such_page(request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, HTTPException)
+    response = error(str(failure.detail), failure.status_code)
+    response.headers.update(failure.headers or {})
+    return response
 
 
-def _get(answer: Callable[[Query], Any]) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        return _json(await run_in_threadpool(answer, Query(request)))
+class _Api:
+    """Lets pages of other sites read the answers, and answers their browsers' question whether they may."""
 
-    return endpoint
-
-
-def _post(answer: Callable[[dict[str, Any]], Any]) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        # Another site's form cannot send this type without asking first, and it is never told yes.
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise HTTPException(415, "the body must be JSON (Content-Type: application/json)")
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST_BODY:
-                raise HTTPException(413, f"the body must have at most {LARGEST_BODY} bytes")
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            raise HTTPException(400, "the body is not JSON in UTF-8") from None
-        if not isinstance(value, dict):
-            raise HTTPException(400, "the body must be a JSON object")
-        return _json(await run_in_threadpool(answer, value))
-
-    return endpoint
-
-
-def _page(name: str) -> Endpoint:
-    async def endpoint(request: Request) -> Response:
-        content = files("pellucid.server").joinpath("static", name).read_bytes()
-        kind = CONTENT_TYPES[name.rpartition(".")[2]]
-        return Response(content, headers={"Content-Type": kind, "Cache-Control": "no-cache"})
-
-    return endpoint
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return JSONResponse(value, status, headers={"Cache-Control": "no-store"})
-
-
-def _error(message: str, status: int, hint: str | None = None) -> Response:
-    return _json({"error": message, **({"hint": hint} if hint else {})}, status)
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, PellucidError)
-    return _error(str(error), 404 if isinstance(error, NotThereError) else 400, error.hint)
-
-
-async def _no_such_page(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _error(str(error.detail), error.status_code)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    logger.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _error("something went wrong inside; the server's log says what", 500)
-
-
-class _Guard:
-    """Answers only those who ask for this host, and puts the headers of safety on every answer."""
-
-    def __init__(self, app: ASGIApp, hosts: set[str]) -> None:
-        self._app, self._hosts = app, {host.lower() for host in hosts}
+    def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
+        self._app, self._origins = app, origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers = self._headers(dict(scope["headers"]).get(b"origin", b"").decode("latin-1"))
 
-        async def send_with_headers(message: Any) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] += [(k.lower().encode(), v.encode()) for k, v in HEADERS.items()]
+                message["headers"] = [*message["headers"], *headers]
             await send(message)
 
-        named = [value.decode("latin-1") for key, value in scope["headers"] if key == b"host"]
-        if len(named) != 1 or not self._allows(named[0]):
-            answer = _error(
-                "this server answers only to localhost and to addresses in numbers",
-                421,
-                "pellucid serve --allow-host NAME",
-            )
-            await answer(scope, receive, send_with_headers)
-        else:
-            await self._app(scope, receive, send_with_headers)
+        app = Response(status_code=204) if scope["method"] == "OPTIONS" else self._app
+        await app(scope, receive, send_with_headers)
 
-    def _allows(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() and not host.endswith("]") else host
-        if name.lower().rstrip(".") in self._hosts:
-            return True
-        try:
-            ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return False
-        return True
+    def _headers(self, origin: str) -> list[tuple[bytes, bytes]]:
+        headers = {"X-Content-Type-Options": "nosniff"}
+        if "*" in self._origins or origin in self._origins:
+            headers |= {
+                "Access-Control-Allow-Origin": "*" if "*" in self._origins else origin,
+                "Access-Control-Allow-Methods": "GET, POST",
+                "Access-Control-Allow-Headers": "Authorization, Content-Type",
+                "Access-Control-Expose-Headers": "Authorization, Retry-After, X-Pellucid-Pivot",
+                "Access-Control-Max-Age": "1728000",
+            }
+        if "*" not in self._origins:
+            headers["Vary"] = "Origin"
+        return [(name.lower().encode(), value.encode()) for name, value in headers.items()]

@@ -51,7 +51,8 @@ class Inspector:
     def __init__(self, directory: str | Path, *, engine: str = "auto", threads: int = 0) -> None:
         self.directory = Path(directory)
         self._engine, self._threads = engine, threads
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while the model is used or changed."""
         self._translator: Translator | None = None
         self._traces: OrderedDict[str, Trace] = OrderedDict()
         self._numbers = itertools.count(1)
@@ -70,7 +71,7 @@ class Inspector:
         Raises:
             ModelFolderError: training has not saved one yet.
         """
-        with self._lock:
+        with self.lock:
             if self._translator is None:
                 if not (self.directory / "config.json").exists():
                     raise ModelFolderError(
@@ -79,11 +80,20 @@ class Inspector:
                 self._translator = Translator.load(self.directory, engine=self._engine, threads=self._threads)
             return self._translator
 
+    def languages(self) -> tuple[str, str] | None:
+        """The languages that the model translates from and to; None if it has not been saved yet, or does not say."""
+        try:
+            told = json.loads((self.directory / "config.json").read_text(encoding="utf-8"))["languages"]
+            source, target = told["source"], told["target"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return (source, target) if isinstance(source, str) and isinstance(target, str) else None
+
     # --- one translation --------------------------------------------------------------------------------------------
 
     def model(self) -> dict[str, Any]:
         """What the model is, and some sentences to try."""
-        with self._lock:
+        with self.lock:
             pairs = self._pairs()
             sources = sorted((source for source, _ in pairs if 20 <= len(source) <= 90), key=lambda s: (len(s), s))
             step = max(1, len(sources) // EXAMPLES)
@@ -111,7 +121,7 @@ class Inspector:
         for name, value in (("text", text), ("target", target or "")):
             if len(value) > MOST_CHARACTERS:
                 raise DataError(f"`{name}` must have at most {MOST_CHARACTERS} characters, but has {len(value)}")
-        with self._lock:
+        with self.lock:
             translator = self.translator
             config = self._search_config(translator, request)
             vocabulary = translator.model.config.tgt_vocab
@@ -160,11 +170,11 @@ class Inspector:
         """The numbers of one position of a trace. Raises as :meth:`head`."""
         found = self._trace(name)
         wanted = Head.parse(f"{kind}.{layer + 1}.{head + 1}", self.translator.model)
-        with self._lock:
+        with self.lock:
             return encoding.flow_json(flow(self.translator, found, wanted, position))
 
     def _trace(self, name: str) -> Trace:
-        with self._lock:
+        with self.lock:
             if name not in self._traces:
                 raise NotThereError(
                     f"there is no trace {name!r} any more; the last {KEPT} are kept", hint="translate again"
@@ -176,7 +186,7 @@ class Inspector:
         """The table of positions."""
         if not 1 <= length <= MOST_POSITIONS:
             raise ConfigError(f"`length` must be from 1 to {MOST_POSITIONS}, but is {length}")
-        with self._lock:
+        with self.lock:
             return encoding.positions_json(self.translator.model, length)
 
     def lab(self, name: str, given: Mapping[str, str], language: str, with_model: bool) -> dict[str, Any]:
@@ -192,7 +202,7 @@ class Inspector:
         lab = catalogue.find(name)
         if not (with_model and lab.takes_model):
             return lab.to_json(lab.run(given, language), language)
-        with self._lock:
+        with self.lock:
             return lab.to_json(lab.run(given, language, self.translator), language)
 
     # --- the heads over a corpus ------------------------------------------------------------------------------------
@@ -212,7 +222,7 @@ class Inspector:
         """Start measuring, beside all else: with a copy of the model."""
         if not 1 <= limit <= MOST_PAIRS:
             raise ConfigError(f"`limit` must be from 1 to {MOST_PAIRS}, but is {limit}")
-        with self._lock:
+        with self.lock:
             pairs = self._pairs()[:limit]
             if not pairs:
                 raise DataError(
