@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import socket
 import threading
 import time
 import urllib.error
@@ -88,3 +90,12 @@ def serving(
         server.should_exit = True
         thread.join(10)
         listening.close()
+
+
+def raw(client: Client, sent: bytes) -> Answer:
+    """The answer to bytes of one's own making."""
+    with socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection:
+        connection.sendall(sent)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, response.read())

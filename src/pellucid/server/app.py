@@ -45,14 +45,13 @@ def make_app(
         async with service.running():
             yield
 
-    api = _Api(
-        Starlette(
-            routes=[endpoint.route(service) for endpoint in endpoints],
-            exception_handlers={HTTPException: _no_such_page},
-            lifespan=lifespan,
-        ),
-        origins,
+    starlette = Starlette(
+        routes=[endpoint.route(service) for endpoint in endpoints],
+        exception_handlers={HTTPException: _no_such_page},
+        lifespan=lifespan,
     )
+    starlette.router.redirect_slashes = False
+    api = _Api(starlette, origins)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")

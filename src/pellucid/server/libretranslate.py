@@ -119,10 +119,10 @@ class LibreTranslate:
         if fields.file is None:
             raise Refusal("Invalid request: missing file parameter")
         source, target = _required(fields.text("source"), "source"), _required(fields.text("target"), "target")
-        content = await fields.file.read()
+        called, content = fields.file
         automatic = source.lower() == "auto"
         name = await self._documents.translate(
-            fields.file.filename or "",
+            called,
             content,
             None if automatic else source,
             target,

@@ -20,6 +20,8 @@ from pellucid.server.refusal import Refusal
 
 DEEPEST = 8
 """Arrays and objects inside each other in JSON; none of the dialects has more than two."""
+MOST_DISCARDED = 32 << 20
+"""Bytes of a body too large that are read all the same."""
 MOST_FIELDS = 16
 MOST_FORM_TEXTS = 512
 """Fields of an urlencoded form, which says an array by naming a field again."""
@@ -32,7 +34,8 @@ class Fields:
     values: dict[str, Any] = field(default_factory=dict)
     repeated: dict[str, list[str]] = field(default_factory=dict)
     """All values of each field of a form or query string."""
-    file: UploadFile | None = None
+    file: tuple[str, bytes] | None = None
+    """Its name, as the client has it, and what is in it."""
     is_json: bool = False
 
     def text(self, name: str, *others: str) -> str | None:
@@ -80,24 +83,35 @@ class Fields:
 async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     """The body, of at most `limit` bytes, within so many seconds.
 
+    One that is somewhat larger is read to its end and thrown away: most clients look for an answer only when they have
+    sent everything.
+
     Raises:
-        Refusal: it is larger (413, as soon as that is known) or comes too slowly (408).
+        Refusal: it is larger (413) or comes too slowly (408).
     """
     said = request.headers.get("content-length", "")
+    size = int(said[:18]) if said.isdigit() else 0
     too_large = Refusal(f"The body must have at most {limit} bytes", 413)
-    if said.isdigit() and int(said[:18]) > limit:
+    if size > MOST_DISCARDED + limit or (size > limit and "expect" in request.headers):  # that client waits for a word
         raise too_large
     body = bytearray()
+    length = 0
     try:
         async with asyncio.timeout(seconds):
             async for part in request.stream():
-                body += part
-                if len(body) > limit:
+                length += len(part)
+                if length <= limit:
+                    body += part
+                elif length > MOST_DISCARDED + limit:
                     raise too_large
+                else:
+                    body.clear()
     except TimeoutError:
         raise Refusal("The body came too slowly", 408) from None
     except ClientDisconnect:
         raise Refusal("The client has left", 499) from None
+    if length > limit:
+        raise too_large
     return bytes(body)
 
 
@@ -195,6 +209,7 @@ async def _add_parts(fields: Fields, headers: Mapping[str, str], body: bytes, fi
         raise Refusal("Invalid request: the form cannot be read") from None
     for name, value in form.multi_items():
         if isinstance(value, UploadFile):
-            fields.file = value
+            fields.file = value.filename or "", await value.read()
+            await value.close()
         else:
             fields.values[name] = value.replace("\r\n", "\n")
