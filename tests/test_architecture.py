@@ -68,7 +68,7 @@ LADDER = """
     exporting distillation shortlisting inspection.ablation inspection.alignment calibrating
     inspection.heads
     inspection.heads_page
-    server.inspector server.refusal server.languages server.detection server.metrics
+    server.inspector server.protocol server.refusal server.languages server.detection server.metrics
     server.limits server.reading server.batcher server.translating server.page
     server.service
     server.endpoint server.documents server.openapi

@@ -56,9 +56,9 @@ class Client:
                 return Answer(error.code, {k.lower(): v for k, v in error.headers.items()}, error.read())
 
 
-def trained(folder: Path) -> Path:
+def trained(folder: Path, updates: int = 40) -> Path:
     """A model folder with its training run: it has learnt to write letters in reverse order, a little."""
-    config = tiny(batch_tokens=600, warmup_steps=60, peak_rate=0.005, max_updates=40, validate_bleu=False)
+    config = tiny(batch_tokens=600, warmup_steps=60, peak_rate=0.005, max_updates=updates, validate_bleu=False)
     train([str(write_reversals(folder / "pairs.tsv", 300))], out=folder / "model", config=config)
     return folder / "model"
 
@@ -96,6 +96,19 @@ def raw(client: Client, sent: bytes) -> Answer:
     """The answer to bytes of one's own making."""
     with socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection:
         connection.sendall(sent)
-        response = http.client.HTTPResponse(connection)
+        return received(connection)
+
+
+def received(connection: socket.socket) -> Answer:
+    """The answer that comes through a socket."""
+    with http.client.HTTPResponse(connection) as response:
         response.begin()
         return Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, response.read())
+
+
+def resident_megabytes() -> float:
+    """Memory of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from server.shared import Client, serving, trained
+from server.shared import Client, serving
 
 KEY = "a-key"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return trained(tmp_path_factory.mktemp("clients"))
-
-
-@pytest.fixture(scope="module")
-def client(folder) -> Iterator[Client]:
-    with serving(f"en:de={folder}", keys=[KEY]) as client:
+def client(reverser) -> Iterator[Client]:
+    with serving(f"en:de={reverser}", keys=[KEY]) as client:
         yield client
 
 

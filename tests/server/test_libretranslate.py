@@ -9,26 +9,20 @@ from __future__ import annotations
 import json
 import urllib.parse
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from pellucid.server.limits import Limits
 from pellucid.server.translating import Manner, translate
-from server.shared import Client, raw, serving, trained
+from server.shared import Client, raw, serving
 
 HTML = pytest.mark.xfail(reason="HTML is translated when pellucid.text is there", strict=True)
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    return trained(tmp_path_factory.mktemp("served"))
-
-
-@pytest.fixture(scope="module")
-def client(folder) -> Iterator[Client]:
-    with serving(f"en:de={folder}") as client:
+def client(reverser) -> Iterator[Client]:
+    with serving(f"en:de={reverser}") as client:
         yield client
 
 
@@ -98,9 +92,9 @@ def test_deep_translator(client):
     assert answer.status == 200 and answer.json["translatedText"] == expected(client, "1 2 3")[0]
 
 
-def test_npm_libretranslate(folder):
+def test_npm_libretranslate(reverser):
     """`apiKey` in camel case."""
-    with serving(f"en:de={folder}", keys=["secret"]) as client:
+    with serving(f"en:de={reverser}", keys=["secret"]) as client:
         ask = {"q": "1", "source": "en", "target": "de"}
         assert client.ask("/translate", {**ask, "apiKey": "secret"}).status == 200
         assert client.ask("/translate", {**ask, "apiKey": "wrong"}).status == 403
@@ -190,8 +184,8 @@ def test_suggestions_are_refused(client):
 # --- a way through another language -----------------------------------------------------------------------------------
 
 
-def test_a_language_between(folder):
-    with serving(f"en:pt-BR={folder}", f"pt-BR:zh={folder}") as client:
+def test_a_language_between(reverser):
+    with serving(f"en:pt-BR={reverser}", f"pt-BR:zh={reverser}") as client:
         assert client.ask("/languages").json[0] == {
             "code": "en", "name": "English", "targets": ["en", "pt-BR", "zh-Hans"],
         }  # fmt: skip
@@ -273,8 +267,8 @@ def test_wrong_paths_and_methods_get_json(client, method, path, status):
 # --- keys, origins, rates -------------------------------------------------------------------------------------------
 
 
-def test_keys(folder):
-    with serving(f"en:de={folder}", keys=["first", "second"], page=False) as client:
+def test_keys(reverser):
+    with serving(f"en:de={reverser}", keys=["first", "second"], page=False) as client:
         none = client.ask("/translate", GOOD)
         assert (none.status, none.json) == (400, {"error": "Please contact the server operator to get an API key"})
         assert client.ask("/translate", {**GOOD, "api_key": ""}).status == 400
@@ -293,8 +287,8 @@ def test_keys(folder):
         assert client.ask("/").status == 404  # the page knows no keys
 
 
-def test_sites_can_be_listed(folder):
-    with serving(f"en:de={folder}", origins=["https://ours.example"]) as client:
+def test_sites_can_be_listed(reverser):
+    with serving(f"en:de={reverser}", origins=["https://ours.example"]) as client:
         ours = client.ask("/languages", headers={"Origin": "https://ours.example"})
         assert ours.headers["access-control-allow-origin"] == "https://ours.example"
         theirs = client.ask("/languages", headers={"Origin": "https://theirs.example"})
@@ -309,8 +303,8 @@ def test_the_page_s_own_questions_are_never_open_to_other_sites(client):
     assert client.ask("/languages", headers={"Host": "site.example"}).status == 200
 
 
-def test_too_often_is_too_often_for_that_client_alone(folder):
-    with serving(f"en:de={folder}", limits=Limits(rate=30), proxies=["127.0.0.1"]) as client:
+def test_too_often_is_too_often_for_that_client_alone(reverser):
+    with serving(f"en:de={reverser}", limits=Limits(rate=30), proxies=["127.0.0.1"]) as client:
 
         def ask(address: str, texts: int) -> int:
             return client.ask("/translate", {**GOOD, "q": ["1"] * texts}, headers={"X-Forwarded-For": address}).status
@@ -378,15 +372,15 @@ def test_a_file_too_large_is_refused_and_none_is_missed(client):
 # --- the rest ---------------------------------------------------------------------------------------------------------
 
 
-def test_weblate_s_trial_is_answered_only_if_asked_for(folder):
+def test_weblate_s_trial_is_answered_only_if_asked_for(reverser):
     ask = {"q": ["test"], "source": "en", "target": "de"}
-    with serving(f"fr:it={folder}", weblate=True) as client:
+    with serving(f"fr:it={reverser}", weblate=True) as client:
         assert {x["code"] for x in client.ask("/languages").json} == {"de", "en", "fr", "it"}
         assert client.ask("/translate", ask).json == {"translatedText": ["test"]}
         assert client.ask("/translate", {**ask, "q": "another"}).status == 400
-    with serving(f"fr:it={folder}") as client:
+    with serving(f"fr:it={reverser}") as client:
         assert client.ask("/translate", ask).status == 400
-    with serving(f"en:de={folder}", weblate=True) as client:  # there the model answers
+    with serving(f"en:de={reverser}", weblate=True) as client:  # there the model answers
         assert client.ask("/translate", ask).json == {"translatedText": expected(client, "test")}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import socket
 import webbrowser
@@ -213,10 +214,12 @@ def _uvicorn_config(app: ASGIApp, limits: Limits) -> uvicorn.Config:
     """How uvicorn is to run: what has been asked is answered before it ends, and nobody's headers are believed."""
     import uvicorn
 
+    from pellucid.server.protocol import Protocol
+
     return uvicorn.Config(
         app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, lifespan="on",
-        http="h11", ws="none", h11_max_incomplete_event_size=64 * 1024,
-        timeout_graceful_shutdown=int(limits.deadline),
+        http=Protocol, ws="none", h11_max_incomplete_event_size=64 * 1024,
+        timeout_graceful_shutdown=math.ceil(limits.deadline),
     )  # fmt: skip
 
 

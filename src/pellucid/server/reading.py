@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from pellucid.server.refusal import Refusal
 
+FORM = "application/x-www-form-urlencoded"
 DEEPEST = 8
 """Arrays and objects inside each other in JSON; none of the dialects has more than two."""
 MOST_DISCARDED = 32 << 20
@@ -126,16 +127,16 @@ async def read_fields(request: Request, limit: int, seconds: float, *, file: boo
     """
     fields = Fields()
     _add_form(fields, request.scope["query_string"])
-    if request.method == "GET":
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if request.method == "GET" and kind != FORM:  # DeepL's library sends a form with GET
         return fields
     body = await read_body(request, limit, seconds)
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         fields.values |= _json(body)
         fields.is_json = True
     elif kind == "multipart/form-data":
         await _add_parts(fields, request.headers, body, file)
-    elif kind == "application/x-www-form-urlencoded" or not kind:
+    elif kind == FORM or not kind:
         _add_form(fields, body)
     elif body:
         raise Refusal(
