@@ -352,9 +352,21 @@ def test_a_file(client):
     assert got.body.decode().split("\n") == [*expected(client, *lines[:250]), "", "  " + expected(client, "1 2")[0]]
 
 
+def test_a_catalogue_and_subtitles_keep_all_but_their_texts(client):
+    catalogue = b'# A note.\nmsgid ""\nmsgstr "Language: de\\n"\n\n#: a.c:1\nmsgid "1 2 3"\nmsgstr ""\n'
+    subtitles = b"1\n00:00:01,000 --> 00:00:02,000\n4 5 6\n"
+    for name, content, text in (("a.po", catalogue, "1 2 3"), ("A.SRT", subtitles, "4 5 6")):
+        body, headers = file_body(name, content, source="auto" if name == "a.po" else "en", target="de")
+        url = client.ask("/translate_file", body, headers=headers).json["translatedFileUrl"]
+        got = client.ask(url.removeprefix(client.url)).body.decode()
+        (translation,) = expected(client, text)
+        assert translation in got and len(got.splitlines()) >= len(content.splitlines())
+        assert all(line in got for line in content.decode().splitlines() if line.startswith(("#", "00:")))
+
+
 @pytest.mark.parametrize("name, content, fields, said", [
     ("a.exe", b"1", {"source": "en", "target": "de"}, "file format not supported"), ("", b"1", {"source": "en", "target": "de"}, ""),
-    ("../../a.txt", b"\xff", {"source": "en", "target": "de"}, "not UTF-8"), ("a.txt", b"1", {"source": "en"}, "missing target"),
+    ("../../a.txt", b"\xff", {"source": "en", "target": "de"}, "UTF-8"), ("a.po.gz", b"1", {"source": "en", "target": "de"}, "not supported"), ("a.xliff", b"<x", {"source": "en", "target": "de"}, "the file"), ("a.txt", b"1", {"source": "en"}, "missing target"),
     ("a.txt", b"1" * 6000, {"source": "en", "target": "de"}, "exceeds text limit"), ("a.txt", b"1", {"source": "en", "target": "xx"}, "xx is not supported"),
 ])  # fmt: skip
 def test_a_file_that_cannot_be_translated_is_refused(client, name, content, fields, said):

@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from pellucid.data.formats.document import document_suffixes
 from pellucid.server import languages
-from pellucid.server.documents import FORMATS, Documents
+from pellucid.server.documents import Documents
 from pellucid.server.endpoint import Doorman, Endpoint
 from pellucid.server.reading import Fields
 from pellucid.server.refusal import Refusal
@@ -106,7 +107,7 @@ class LibreTranslate:
                 "keyRequired": bool(self._doorman.keys),
                 "suggestions": False,
                 "filesTranslation": True,
-                "supportedFilesFormat": sorted(FORMATS),
+                "supportedFilesFormat": list(document_suffixes()),
                 "language": {
                     "source": {"code": source, "name": languages.name(source)},
                     "target": {"code": target, "name": languages.name(target)},

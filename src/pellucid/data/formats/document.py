@@ -62,6 +62,12 @@ def register_document(*suffixes: str) -> Callable[[DocumentReader], DocumentRead
     return remember
 
 
+def document_suffixes() -> tuple[str, ...]:
+    """The suffixes of files that can be filled."""
+    _import_formats()
+    return tuple(sorted(_READERS))
+
+
 def document_reader(path: str) -> DocumentReader:
     """The function that gives the pieces of a file, by its suffix (below .gz or .xz).
 
