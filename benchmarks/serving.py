@@ -69,12 +69,10 @@ class Server:
         self.stop()
         raise SystemExit(f"the server did not start:\n{b''.join(self.log).decode()}")
 
-    def ask(
-        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
-    ) -> tuple[int, bytes]:
+    def ask(self, method: str, path: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
-            connection.request(method, path, body, headers or {})
+            connection.request(method, path)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
@@ -287,7 +285,67 @@ def speed(args: argparse.Namespace, lines: list[str]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def bad_input(args: argparse.Namespace, lines: list[str]) -> dict[str, Any]:
+    """Bad requests, a good one after each fifty."""
+    from bad_requests import bad_requests
+
+    server = pellucid_server(args, "--rate", "0")
+    statuses: dict[int, int] = {}
+    wrong: list[str] = []
+    memory: list[float] = []
+    try:
+        (expected,) = clients(server.port, lines[:1], 1, 1)[2]
+        for i, (head, body) in enumerate(bad_requests(args.bad), start=1):
+            status, content = said(server.port, head + body)
+            statuses[status] = statuses.get(status, 0) + 1
+            try:
+                is_error = set(json.loads(content)) in ({"error"}, {"message"})
+            except ValueError:
+                is_error = False
+            if not (400 <= status < 500 and is_error):
+                wrong.append(f"{status} for {head[:80]!r} {body[:80]!r}")
+            if i % 50 == 0 or i == args.bad:
+                assert clients(server.port, lines[:1], 1, 1)[2] == [expected], "a good request was answered otherwise"
+                memory.append(server.memory())
+    finally:
+        server.stop()
+    return {"requests": args.bad, "statuses": statuses, "wrong": wrong, **flat(memory)}
+
+
+def good_input(args: argparse.Namespace, lines: list[str]) -> dict[str, Any]:
+    """Good requests by eight clients, and memory on the way."""
+    server = pellucid_server(args, "--rate", "0")
+    memory: list[float] = []
+    try:
+        for first in range(0, args.memory, 100):
+            some = [lines[i % len(lines)] for i in range(first, min(args.memory, first + 100))]
+            clients(server.port, some, 8, 1)
+            memory.append(server.memory())
+    finally:
+        server.stop()
+    return {"requests": args.memory, **flat(memory)}
+
+
+def said(port: int, sent: bytes) -> tuple[int, bytes]:
+    """Status and body of the answer to some bytes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
+        connection.sendall(sent)
+        with http.client.HTTPResponse(connection) as answer:
+            answer.begin()
+            return answer.status, answer.read()
+
+
+def flat(memory: Sequence[float]) -> dict[str, Any]:
+    """Megabytes on the way, and how far they went from those after a fifth of it."""
+    later = memory[len(memory) // 5 :]
+    return {
+        "megabytes": [round(m) for m in memory],
+        "lowest": round(min(later) / later[0] - 1, 4),
+        "highest": round(max(later) / later[0] - 1, 4),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--src", type=Path, help="text to translate, a line each")
@@ -296,14 +354,17 @@ def main() -> None:
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--flask", metavar="FOLDER", help="where Flask is installed; '' if it can be imported as it is")
+    parser.add_argument("--bad", type=int, metavar="N", help="send so many bad requests")
+    parser.add_argument("--memory", type=int, metavar="N", help="send so many good ones")
     parser.add_argument("--be-flask", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, help="write the figures here too")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     if args.be_flask is not None:
         be_flask(args)
         return
     lines = [line.strip() for line in args.src.read_text(encoding="utf-8").split("\n") if line.strip()][: args.lines]
-    found = speed(args, lines)
+    measure = bad_input if args.bad else good_input if args.memory else speed
+    found = measure(args, lines)
     print(json.dumps(found, indent=1))
     if args.json:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
