@@ -18,6 +18,10 @@ from pellucid.version import __version__
 OPTIONAL = {
     "matplotlib": ("plot", "drawing curves"),
     "ctranslate2": ("ct2", "--engine ctranslate2, pellucid export"),
+    "starlette": ("serve", "pellucid serve"),
+    "uvicorn": ("serve", "pellucid serve"),
+    "python-multipart": ("serve", "forms and files sent to pellucid serve"),
+    "py3langid": ("detect", "finding out the language of a text"),
     "tensorboard": ("tensorboard", "TensorBoard logs"),
     "hsg": ("demo", "pellucid demo"),
     "hsk-sentences-audio": ("demo", "pellucid demo --task pinyin"),
