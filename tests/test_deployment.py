@@ -30,7 +30,21 @@ def docker() -> list[tuple[str, str]]:
 
 
 def test_the_recipe_is_made_of_instructions_that_exist(docker):
-    known = "FROM WORKDIR ARG COPY RUN USER ENV EXPOSE HEALTHCHECK STOPSIGNAL ENTRYPOINT CMD LABEL".split()
+    known = [
+        "FROM",
+        "WORKDIR",
+        "ARG",
+        "COPY",
+        "RUN",
+        "USER",
+        "ENV",
+        "EXPOSE",
+        "HEALTHCHECK",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
+        "LABEL",
+    ]
     assert {name for name, _ in docker} <= set(known)
     assert docker[0][0] == "FROM"
     for name, rest in docker:

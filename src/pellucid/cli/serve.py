@@ -141,6 +141,7 @@ def serve_models(
     from pellucid.errors import PellucidError
 
     try:
+        import python_multipart  # noqa: F401, asked for by starlette when the first form comes
         import uvicorn
 
         from pellucid.server.app import make_app
@@ -148,9 +149,11 @@ def serve_models(
         from pellucid.server.limits import Keys, Limits
         from pellucid.server.page import make_page
     except ImportError as error:
-        if error.name not in ("uvicorn", "starlette"):
+        if error.name not in ("uvicorn", "starlette", "python_multipart"):
             raise
-        raise PellucidError("serving needs starlette and uvicorn", hint="pip install 'pellucid[serve]'") from None
+        raise PellucidError(
+            "serving needs starlette, uvicorn and python-multipart", hint="pip install 'pellucid[serve]'"
+        ) from None
 
     limits = limits or Limits()
     inspectors, service = _service(models, limits, weblate, threads, engine, search or {})
