@@ -9,7 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pellucid.config import SearchConfig
@@ -71,9 +71,7 @@ class Served:
     def _translate(self, texts: list[str], manner: Manner) -> list[Answer]:
         translator = self._translator
         assert translator is not None
-        # The reference engine is the model itself, in which the page switches heads off; all others have a copy.
-        alone = self.inspector.lock if translator.engine.name == "reference" else nullcontext()
-        with alone:
+        with self.inspector.lock:  # the page switches heads off in the same model
             return translate(translator, texts, manner, self._search(translator.loaded.search))
 
 
