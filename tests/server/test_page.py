@@ -106,6 +106,8 @@ def test_labs_are_listed_and_run_in_both_languages(client):
     told = client.ask(f"/api/labs/{english[0]['name']}?lang=zh").json
     assert told["pictures"][0]["svg"].startswith("<svg") and told["checks"]
     assert client.ask("/api/labs/nothing").status == 400
+    alone, looking = (client.ask(f"/api/labs/why-sqrt?model={choice}").json for choice in (0, 1))
+    assert len(looking["pictures"]) == len(alone["pictures"]) + 1, "one more, of this model"
     assert client.ask("/api/labs/positions?no=1").status == 400
     assert client.ask("/api/labs?lang=xx").status == 400
 

@@ -138,10 +138,10 @@ class Query:
 
 
 def _lab(asked: _Asked, query: Query) -> dict[str, Any]:
-    """Here `model` says that the lab is to look at a model: `1` is the first."""
-    name = query.text("model", "")
-    inspector = asked.about("" if name == "1" else name)
-    return inspector.lab(query.id, query.rest("lang", "model"), query.language(), bool(name))
+    """Here `model` says whether the lab is to look at a model: `0` no, `1` at the first, or at one by its name."""
+    name = query.text("model", "0")
+    inspector = asked.about("" if name in ("0", "1") else name)
+    return inspector.lab(query.id, query.rest("lang", "model"), query.language(), name != "0")
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
