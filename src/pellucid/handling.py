@@ -325,6 +325,14 @@ class Handler:
         found = [part for part in parts if isinstance(part, Translation)]
         if len(parts) == 1 and found and not inside:
             return dataclasses.replace(found[0], source=text.source, flags=_sorted(found[0].flags))
+        if len(found) == 1 and found[0].alternatives and not inside:
+            # One sentence, and around it what is no sentence: all its alternatives stay.
+            (one,) = found
+            around = ["".join(part if isinstance(part, str) else a.text for part in parts) for a in one.alternatives]
+            each = tuple(dataclasses.replace(a, text=t) for a, t in zip(one.alternatives, around, strict=True))
+            return dataclasses.replace(
+                one, source=text.source, text=each[0].text, alternatives=each, flags=_sorted(one.flags)
+            )
         every = [*found, *inside]
         if not every:
             kept = "" if self._options.format == "text" else text.source

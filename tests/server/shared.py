@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from pellucid.cli.serve import _listening, _service, _uvicorn_config
+from pellucid.cli.serve import _Glossaries, _listening, _service, _uvicorn_config
 from pellucid.server.app import make_app
 from pellucid.server.endpoint import Doorman
 from pellucid.server.inspector import Inspector
@@ -72,10 +72,14 @@ def serving(
     origins: Sequence[str] = ("*",),
     page: bool = True,
     weblate: bool = False,
+    glossaries: Sequence[str] = (),
+    dnt: str | None = None,
 ) -> Iterator[Client]:
     """A server as `pellucid serve MODEL...` makes it, ready when this is entered."""
     limits = limits or Limits()
-    inspectors, service = _service([str(model) for model in models], limits, weblate, 1, "torch", {})
+    inspectors, service = _service(
+        [str(model) for model in models], limits, weblate, 1, "torch", {}, _Glossaries(glossaries, dnt)
+    )
     page_app = make_page(inspectors, ["named.example"]) if page else None
     app = make_app(service, Doorman(service, Keys(keys), proxies), page_app, origins)
     listening = _listening("127.0.0.1", 0)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from pellucid.errors import ConfigError
 from pellucid.server.limits import Limits
 from pellucid.server.translating import Manner, translate
 from server.shared import Client, raw, serving
 
-HTML = pytest.mark.xfail(reason="HTML is translated when pellucid.text is there", strict=True)
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -26,10 +26,9 @@ def client(reverser) -> Iterator[Client]:
         yield client
 
 
-def expected(client: Client, *texts: str, alternatives: int = 0) -> list[str]:
+def expected(client: Client, *texts: str, html: bool = False) -> list[str]:
     translator = client.inspector.translator
-    manner = Manner(alternatives)
-    return [translate(translator, [text], manner, translator.loaded.search)[0].text for text in texts]
+    return [translate(translator, [text], Manner(html=html), translator.loaded.search)[0].text for text in texts]
 
 
 # --- every client in the way it asks ------------------------------------------------------------------------------------
@@ -46,7 +45,6 @@ def test_weblate(client):
     assert told == {"translatedText": expected(client, *texts)}
 
 
-@HTML
 def test_mastodon(client):
     """An array as HTML; both the translations and the languages are read by index."""
     body = {"q": ["<p>1 2</p>", "3"], "source": "auto", "target": "de", "format": "html", "api_key": None}
@@ -56,16 +54,15 @@ def test_mastodon(client):
     assert told["detectedLanguage"][0] == told["detectedLanguage"][1]
 
 
-@HTML
 def test_discourse(client):
     """Urlencoded throughout; asks /detect first, and reads the first language of the list."""
     detected = client.ask("/detect", b"q=The+weather+is+fine+today", headers=FORM)
     assert detected.status == 200 and detected.json[0]["language"] in ("en", "de")
-    answer = client.ask("/translate", b"q=1+2&source=en&target=de&format=html", headers=FORM)
-    assert answer.status == 200 and answer.json["translatedText"] == expected(client, "1 2")[0]
+    answer = client.ask("/translate", b"q=%3Cb%3E1+a%3C%2Fb%3E+2&source=en&target=de&format=html", headers=FORM)
+    assert answer.status == 200 and answer.json["translatedText"] == expected(client, "<b>1 a</b> 2", html=True)[0]
+    assert answer.json["translatedText"].count("<b>") == answer.json["translatedText"].count("</b>") == 1
 
 
-@HTML
 def test_akkoma(client):
     """One string: the language is an object and no array."""
     told = client.ask("/translate", {"q": "1 2", "source": "auto", "target": "de", "format": "html"}).json
@@ -179,6 +176,30 @@ def test_settings(client):
 def test_suggestions_are_refused(client):
     answer = client.ask("/suggest", {"q": "a", "s": "b", "source": "en", "target": "de"})
     assert (answer.status, answer.json) == (403, {"error": "Suggestions are disabled on this server."})
+
+
+def test_placeholders_and_tags_come_out_once_or_are_named(client):
+    text = '1 2 [X12X] 3 %1$s, {name} <x id="1"/> https://example.org/a?b=c 4'
+    told = client.ask("/translate", {"q": text, "source": "en", "target": "de"}).json
+    for kept in ("[X12X]", "%1$s", "{name}", '<x id="1"/>', "https://example.org/a?b=c"):
+        assert told["translatedText"].count(kept) == 1 or "placeholders" in told["flags"], told
+
+
+def test_a_glossary_for_a_pair(reverser, tmp_path):
+    (tmp_path / "terms.tsv").write_text("7\tseven\n")
+    (tmp_path / "names.txt").write_text("Ann\n")
+    with serving(
+        f"en:de={reverser}",
+        f"de:en={reverser}",
+        glossaries=[f"EN:de={tmp_path}/terms.tsv"],
+        dnt=f"{tmp_path}/names.txt",
+    ) as client:
+        told = client.ask("/translate", {"q": "1 7 2 Ann", "source": "en", "target": "de"}).json
+        assert "seven" in told["translatedText"] and "Ann" in told["translatedText"]
+        told = client.ask("/translate", {"q": "1 7 2", "source": "de", "target": "en"}).json
+        assert "seven" not in told["translatedText"]
+    with pytest.raises(ConfigError, match="none does"), serving(f"en:de={reverser}", glossaries=["en:fr=x.tsv"]):
+        pass
 
 
 # --- a way through another language -----------------------------------------------------------------------------------

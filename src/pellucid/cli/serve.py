@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pellucid.server.inspector import Inspector
     from pellucid.server.limits import Limits
     from pellucid.server.service import Service
+    from pellucid.text.terms import Terms
 
 PORT = 7878
 PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)=(.+)", re.DOTALL)
@@ -71,6 +72,14 @@ PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)=(.+)", re.DOTALL)
 @click.option("--max-waiting", type=click.IntRange(1), metavar="N", help="Tokens that wait for a model. [50000]")
 @click.option("--deadline", type=click.FloatRange(1), metavar="SECONDS", help="For one request. [60]")
 @click.option("--compat", type=click.Choice(["weblate"]), help="Answer Weblate's trial from English to German.")
+@click.option(
+    "--glossary",
+    "glossaries",
+    multiple=True,
+    metavar="FILE",
+    help="Translations of terms that must be used: source, tab, target a line. en:de=FILE is for that pair alone.",
+)
+@click.option("--dnt", metavar="FILE", help="Terms that must not be translated, one a line.")
 @click.option("--log-requests", is_flag=True, help="A line on stderr for each: route, status, time; never a text.")
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @click.option("--threads", type=click.IntRange(0), metavar="N", default=0, help="CPU threads; 0: all that it may use.")
@@ -91,6 +100,8 @@ def command(
     max_waiting: int | None,
     deadline: float | None,
     compat: str | None,
+    glossaries: tuple[str, ...],
+    dnt: str | None,
     log_requests: bool,
     open_page: bool,
     threads: int,
@@ -114,7 +125,7 @@ def command(
     serve_models(
         models, host, port, keys=keys, page=page, allow_host=allow_host, allow_origin=allow_origin, proxies=proxies,
         limits=Limits(**{name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]
-        weblate=compat == "weblate", log_requests=log_requests, open_page=open_page, threads=threads, engine=engine,
+        glossaries=glossaries, dnt=dnt, weblate=compat == "weblate", log_requests=log_requests, open_page=open_page, threads=threads, engine=engine,
         search=search,
     )  # fmt: skip
 
@@ -130,6 +141,8 @@ def serve_models(
     allow_origin: Sequence[str] = (),
     proxies: Sequence[str] = (),
     limits: Limits | None = None,
+    glossaries: Sequence[str] = (),
+    dnt: str | None = None,
     weblate: bool = False,
     log_requests: bool = False,
     open_page: bool = False,
@@ -156,7 +169,8 @@ def serve_models(
         ) from None
 
     limits = limits or Limits()
-    inspectors, service = _service(models, limits, weblate, threads, engine, search or {})
+    terms = _Glossaries(glossaries, dnt)
+    inspectors, service = _service(models, limits, weblate, threads, engine, search or {}, terms)
     with_page = not keys if page is None else page
     doorman = Doorman(service, Keys(keys), proxies)
     app = make_app(
@@ -173,7 +187,13 @@ def serve_models(
 
 
 def _service(
-    models: Sequence[str], limits: Limits, weblate: bool, threads: int, engine: str, search: dict[str, object]
+    models: Sequence[str],
+    limits: Limits,
+    weblate: bool,
+    threads: int,
+    engine: str,
+    search: dict[str, object],
+    glossaries: _Glossaries,
 ) -> tuple[dict[str, Inspector], Service]:
     """What the page asks about each model, by name; and the service of those whose languages are known."""
     from pellucid.errors import ConfigError
@@ -198,8 +218,46 @@ def _service(
         source, target = map(canonical, pair)
         if source is None or target is None:
             raise ConfigError(f"{':'.join(pair)} must be two codes of languages, like en:de")
-        served.append(Served(name, inspector, source, target, limits, lambda config: search_config(config, search)))
+        changed, terms = (lambda config: search_config(config, search)), glossaries.take(source, target)
+        served.append(Served(name, inspector, source, target, limits, changed, terms))
+    glossaries.check()
     return inspectors, Service(served, limits, weblate=weblate)
+
+
+class _Glossaries:
+    """Which terms are for which pair of languages."""
+
+    def __init__(self, files: Sequence[str], dnt: str | None) -> None:
+        from pellucid.server.languages import canonical
+
+        self._dnt = dnt
+        self._files: dict[tuple[str | None, str | None] | None, str] = {}
+        for file in files:
+            match = PAIR.fullmatch(file)
+            self._files[(canonical(match[1]), canonical(match[2])) if match else None] = match[3] if match else file
+        self._unused = {pair: file for pair, file in self._files.items() if pair}
+
+    def take(self, source: str, target: str) -> Terms | None:
+        """Those for this pair, of its own glossary or else the one for all.
+
+        Raises:
+            DataError: a file that cannot be read.
+        """
+        from pellucid.text.terms import Terms
+
+        self._unused.pop((source, target), None)
+        return Terms.read(self._files.get((source, target), self._files.get(None)), self._dnt) or None
+
+    def check(self) -> None:
+        """Nothing, if every glossary has its model.
+
+        Raises:
+            ConfigError: one has none.
+        """
+        from pellucid.errors import ConfigError
+
+        for file in self._unused.values():
+            raise ConfigError(f"{file} must be for languages that a model translates, but none does")
 
 
 def _announce(host: str, port: int, service: Service, keys: bool, page: bool, open_page: bool) -> None:

@@ -1,7 +1,8 @@
 """LibreTranslate's HTTP API, as its clients use it: the fields, the errors and their status.
 
     GET  /languages            [{"code", "name", "targets"}]
-    POST /translate            {"translatedText"}, and "detectedLanguage" if source is auto, "alternatives" if asked for
+    POST /translate            {"translatedText"}, and "detectedLanguage" if source is auto, "alternatives" if asked for,
+                               "flags" (not LibreTranslate's) if something may be wrong with a translation
     POST /detect               [{"confidence", "language"}], best first
     GET  /frontend/settings    what a page of LibreTranslate's asks
     POST /translate_file       {"translatedFileUrl"}, then GET that
@@ -84,6 +85,8 @@ class LibreTranslate:
             told["detectedLanguage"] = _as(q, [detected] * len(texts))
         if wanted:
             told["alternatives"] = _as(q, [list(answer.alternatives) for answer in outcome.answers])
+        if any(answer.flags for answer in outcome.answers):
+            told["flags"] = _as(q, [list(answer.flags) for answer in outcome.answers])
         return JSONResponse(told, headers=pivot_header(outcome.pivot))
 
     async def _detect(self, request: Request, fields: Fields) -> Response:

@@ -38,7 +38,8 @@ def document(limits: Limits, key_needed: bool) -> dict[str, Any]:
         {
             "translatedText": {"oneOf": [TEXT, _array(TEXT)]},
             "detectedLanguage": {"oneOf": [detected, _array(detected)]},
-            "alternatives": {"oneOf": [_array(TEXT), _array(_array(TEXT))]},
+            "alternatives": {"anyOf": [_array(TEXT), _array(_array(TEXT))]},
+            "flags": {"anyOf": [_array(TEXT), _array(_array(TEXT))]},
         },
         "translatedText",
     )

@@ -22,6 +22,7 @@ from pellucid.server.limits import Limits
 from pellucid.server.metrics import Metrics
 from pellucid.server.refusal import Refusal
 from pellucid.server.translating import Answer, Manner, translate
+from pellucid.text.terms import Terms
 from pellucid.translator import Translator
 
 PROBE = ("en", "de", "test")
@@ -41,11 +42,12 @@ class Served:
         target: str,
         limits: Limits,
         search: Callable[[SearchConfig], SearchConfig] = lambda config: config,
+        terms: Terms | None = None,
     ) -> None:
         """`source` and `target` in the form of :mod:`~pellucid.server.languages`; `search` changes the model's own."""
         self.name, self.inspector = name, inspector
         self.source, self.target = source, target
-        self._search = search
+        self._search, self._terms = search, terms
         self._translator: Translator | None = None
         self.failed = False
         self.batcher: Batcher[Manner, Answer] = Batcher(
@@ -72,7 +74,7 @@ class Served:
         translator = self._translator
         assert translator is not None
         with self.inspector.lock:  # the page switches heads off in the same model
-            return translate(translator, texts, manner, self._search(translator.loaded.search))
+            return translate(translator, texts, manner, self._search(translator.loaded.search), self._terms)
 
 
 @dataclass(frozen=True)
