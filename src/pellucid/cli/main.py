@@ -27,7 +27,7 @@ VERBS = {
     "export": "Write a model in another program's format (CTranslate2).",
     "distill": "Train a small model on what a larger one translates.",
     "inspect": "Translate one text and show where every head looked.",
-    "serve": "Translate for other programs; open the page that shows a model at work.",
+    "serve": "Translate for other programs; a page shows the model at work.",
     "heads": "Measure what every attention head does.",
     "align": "Say which word was translated by which, from attention.",
     "lab": "Run an idea of the paper as a small experiment, with checks.",
