@@ -337,7 +337,7 @@ class Handler:
         if not every:
             kept = "" if self._options.format == "text" else text.source
             return Translation(text.source, kept, 0.0, 0.0, (), ("empty",), ())
-        together = "".join(part if isinstance(part, str) else part.text if part else "" for part in parts)
+        together = _together(text)
         score, log_prob = sum(t.score for t in every) / len(every), sum(t.log_prob for t in every)
         firsts = [t.alternatives[0] for t in every if t.alternatives]
         best = Alternative(
@@ -352,6 +352,18 @@ class Handler:
             tuple(token for t in every for token in t.source_tokens),
             tuple(dict.fromkeys(name for t in every for name in t.damaged)),
         )  # fmt: skip
+
+
+def _together(text: _Text) -> str:
+    """What the sentences have become, with what stands between them."""
+    parts: list[tuple[str, str, str]] = [("", "", "")]
+    for part in text.parts:
+        if isinstance(part, str):
+            source, translation, between = parts[-1]
+            parts[-1] = source, translation, between + part
+        else:
+            parts.append((part.raw, part.done.text if part.done else "", ""))
+    return sentences.join(parts)
 
 
 def _sorted(flags: Sequence[str]) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from pellucid.shortlist import Shortlist
 from pellucid.text.loops import is_loop
 from pellucid.text.options import TextOptions
 from pellucid.text.placement import Attention
+from pellucid.text.sentences import join
 from pellucid.translation import Alternative as Alternative
 from pellucid.translation import Translation as Translation
 
@@ -301,7 +302,9 @@ class Translator:
             best = tuple(alternatives[0])
         else:
             firsts = [a[0] for a in alternatives]
-            joined = "".join(a.text.strip() + segment.separator for a, (segment, _) in zip(firsts, parts, strict=True))
+            joined = join(
+                (segment.text, a.text.strip(), segment.separator) for a, (segment, _) in zip(firsts, parts, strict=True)
+            )
             best = (
                 Alternative(
                     joined,

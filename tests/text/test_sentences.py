@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pellucid.text.sentences import TAG, split_lines, split_sentences
+from pellucid.text.sentences import TAG, join, split_lines, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,19 @@ def test_nothing_is_lost(text, language):
         parts = split_sentences(line, language)
         assert "".join(sentence + space for sentence, space in parts) == line
         assert len(parts) == 1 or all(sentence for sentence, _ in parts)
+
+
+@pytest.mark.parametrize(
+    "parts, expected",
+    [
+        ([("你好。", "Hello.", ""), ("再见。", "Goodbye.", "")], "Hello. Goodbye."),
+        ([("好吗？", "Well?", ""), ("“走吧！”", "“Let us go!”", ""), ("是", "Yes", "")], "Well? “Let us go!” Yes"),
+        ([("你好。", "Hello.", " "), ("再见。", "Goodbye.", "\n")], "Hello. Goodbye.\n"),
+        ([("你好。", "こんにちは。", ""), ("再见。", "さようなら。", "")], "こんにちは。さようなら。"),
+        ([("Hello.", "你好。", " "), ("Goodbye.", "再见。", "")], "你好。 再见。"),
+        ([("www.a", "www.", ""), ("b.org", "b.org", "")], "www.b.org"),
+        ([], ""),
+    ],
+)
+def test_sentences_come_together_as_their_language_has_it(parts, expected):
+    assert join(parts) == expected

@@ -18,6 +18,7 @@ cut at spaces by the translator.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 LINE_END = re.compile("(\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])")
 TAG = "\u2060"
@@ -26,6 +27,13 @@ PLACEHOLDER = "\ufffc"
 CLOSERS = TAG + "\"'”’»›)\\]}"
 WIDE_CLOSERS = TAG + "”’」』）】》〉"
 END = re.compile(rf"(?:[.!?…؟۔।॥։።፧။។༎]+[{CLOSERS}]*)(?=(\s+)\S)|[。！？｡]+[{WIDE_CLOSERS}{CLOSERS}]*(?=(\s*)\S)")
+WIDE_END = re.compile(rf"[。！？｡][{WIDE_CLOSERS}{CLOSERS}]*$")
+SPACED_END = re.compile(rf"[.!?…][{CLOSERS}]*$")
+SPACED_START = re.compile(
+    "[\"'“‘«(¿¡]|(?![\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f])\\w"
+)
+"""A letter, but not of a script that is written without spaces (Thai, Lao, Burmese, Khmer, kana, Chinese characters); or
+what opens a quotation."""
 ABBREVIATIONS = {
     "": "dr prof st vs etc vol al ca cf fig ed eds op p pp no nr",
     "en": "mr mrs ms jr sr inc ltd co corp dept est approx gen col lt sgt capt rev hon gov sen rep mt ave jan feb mar apr "
@@ -81,6 +89,27 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[str, s
         start = match.end() + len(space)
     parts.append((text[start:], ""))
     return parts
+
+
+def join(parts: Iterable[tuple[str, str, str]]) -> str:
+    """Translated sentences in one text.
+
+    Chinese and Japanese sentences follow one another without a space; their translations into a language with spaces
+    need one.
+
+    >>> join([("你好。", "Hello.", ""), ("再见。", "Goodbye.", "")])
+    'Hello. Goodbye.'
+
+    Args:
+        parts: (sentence, its translation, what stood behind the sentence).
+    """
+    text, needs_space = "", False
+    for source, translation, between in parts:
+        if needs_space and SPACED_END.search(text) and SPACED_START.match(translation):
+            text += " "
+        text += translation + between
+        needs_space = not between and WIDE_END.search(source) is not None
+    return text
 
 
 def _is_within(before: str, abbreviations: set[str], ordinals: bool) -> bool:
