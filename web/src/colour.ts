@@ -67,6 +67,11 @@ export function diverging(palette: Palette, value: number, limit: number): Rgb {
   return palette.diverging[Math.round(((share + 1) / 2) * 255)];
 }
 
+/** The colour of a bar in a vector: as `diverging`, but a small bar is still seen. */
+export function barColour(palette: Palette, value: number, limit: number): Rgb {
+  return diverging(palette, Math.sign(value) * (limit * 0.55 + Math.abs(value) * 0.45), limit);
+}
+
 /** Black or white, whichever reads better on the colour (WCAG relative luminance). */
 export function inkOn(colour: Rgb): string {
   const [r, g, b] = colour.map((value) => {

@@ -175,6 +175,50 @@ for (const lang of ["en", "zh"]) {
   await page.context().close();
 }
 
+// Everything drawn and every table goes into a file, in every format that is offered.
+{
+  const page = await open();
+  await page.goto(link("en", SENTENCES.en));
+  const START = { SVG: /^<svg[^]*<\/svg>$/, PNG: /^\x89PNG/, CSV: /^\xef\xbb\xbf[^]*\r\n$/, JSON: /^\[\n[^]*\]$/ };
+  for (const view of [...VIEWS, "one lab"]) {
+    await visit(page, view === "one lab" ? "labs" : view);
+    if (view === "one lab") {
+      await page.locator(".lab-list button").first().click();
+      await page.locator(".checks").waitFor(WAIT);
+    }
+    if (view === "model") {
+      await page.getByRole("radio", { name: "Cross" }).check();
+      await page.locator("#step-next .export").waitFor(WAIT);
+    }
+    if (view === "heads") {
+      await page.locator(".head-grid button").nth(1).click();
+      await page.locator(".chosen-head").waitFor(WAIT);
+    }
+    if (view === "translate") await page.locator(".alternatives summary").click();
+    const bare = await page.evaluate(() =>
+      [...document.querySelectorAll("main canvas, main table, main svg:not(.icon), main .thumbnail img, main .examples-list, main .checks")]
+        .filter((drawn) => !drawn.closest("figure, .step, details, section")?.querySelector(".export"))
+        .map((drawn) => drawn.outerHTML.slice(0, 80)),
+    );
+    check(`nothing drawn and no table lacks an export, ${view}`, bare.length === 0, bare[0] ?? 0);
+    const buttons = page.locator("main .export button");
+    const wrong = [];
+    for (let i = 0; i < (await buttons.count()); i++) {
+      const format = await buttons.nth(i).textContent();
+      const [download] = await Promise.all([page.waitForEvent("download", WAIT), buttons.nth(i).click()]);
+      const content = readFileSync(await download.path());
+      if (!START[format].test(content.toString("latin1"))) wrong.push(download.suggestedFilename());
+      if (format === "SVG") {
+        const fault = await page.evaluate((svg) => new DOMParser().parseFromString(svg, "image/svg+xml").querySelector("parsererror")?.textContent, content.toString());
+        if (fault) wrong.push(`${download.suggestedFilename()}: ${fault}`);
+        if (["model", "heads"].includes(view)) writeFileSync(join(SHOTS, download.suggestedFilename()), content);
+      }
+    }
+    check(`every button to save gives its format, ${view}`, wrong.length === 0, wrong.join("; ") || `${await buttons.count()} files`);
+  }
+  await page.context().close();
+}
+
 // Without a pointer.
 {
   const page = await open({ reducedMotion: "reduce" });

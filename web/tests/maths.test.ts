@@ -7,7 +7,8 @@ import { DARK, inkOn, LIGHT, shade, type Rgb } from "../src/colour";
 import { ticks } from "../src/components/Curves";
 import { decodeBytes, decodeFloats } from "../src/decode";
 import { diff } from "../src/diff";
-import { escapeXml, toCsv, toJson } from "../src/export";
+import { anchored, isolate, isRightToLeft } from "../src/bidi";
+import { barsSvg, escapeXml, gridsSvg, stripsSvg, toCsv, toJson } from "../src/export";
 import { at, columnOf, fromBytes, keepColumns, matrix, maxOf, meanOf, mergeWords, rowOf } from "../src/matrix";
 import { distances, frequency, gram } from "../src/positions";
 import { hashOf, parseRoute } from "../src/router";
@@ -210,5 +211,47 @@ describe("axis ticks", () => {
   it("are round", () => {
     expect(ticks(0, 10, 5)).toEqual([0, 2, 4, 6, 8, 10]);
     expect(ticks(0.13, 0.42, 3)).toEqual([0.2, 0.3, 0.4]);
+  });
+});
+
+describe("pictures in files", () => {
+  const rects = (svg: string) => [...svg.matchAll(/<rect([^>]*)>/g)].map(([, words]) => words);
+  it("draws a vector up and down at its own scale, and nothing for 0", () => {
+    const svg = stripsSvg([{ label: "q < k", values: [2, -1, 0] }], LIGHT);
+    const [, up, down, axis, ...more] = rects(svg); // the first is the paper
+    expect(up).toContain('y="0.00" width="239.50" height="28.00"');
+    expect(down).toContain('y="28.00" width="239.50" height="14.00"');
+    expect(axis).toContain('height="1"');
+    expect(more).toEqual([]);
+    expect(svg).toContain("q &lt; k");
+  });
+  it("draws shares as bars beside their words", () => {
+    const svg = barsSvg("Next", [{ label: "▁dog", value: 0.5, note: "50%" }, { label: "كلب", value: 0.25, note: "25%" }], LIGHT, () => 40);
+    expect(rects(svg).slice(1).map((words) => /width="([\d.]+)"/.exec(words)![1])).toEqual(["150.00", "75.00"]);
+    expect(svg).toContain('text-anchor="end" fill="#1b1f24">▁dog');
+    expect(svg).toContain('direction="rtl" text-anchor="start" fill="#1b1f24">كلب');
+  });
+  it("draws grids side by side, a cell a head", () => {
+    const cell = { colour: [10, 20, 30] as Rgb, words: "0.5" };
+    const grid = { title: "Encoder", rows: [{ label: "L1", cells: [cell, { colour: null, words: "–" }] }] };
+    const svg = gridsSvg("confidence", [grid, grid], LIGHT);
+    expect(rects(svg)).toHaveLength(1 + 4);
+    expect(svg).toContain('fill="rgb(10,20,30)"');
+    expect(svg.match(/–/g)).toHaveLength(2);
+  });
+});
+
+describe("right to left", () => {
+  it("is what the first letter says", () => {
+    expect(["▁كلب", "(שלום", "dog كلب", "</s>", "12."].map(isRightToLeft)).toEqual([true, true, false, false, false]);
+  });
+  it("keeps the edge of drawn words", () => {
+    expect(anchored("dog", "left")).toEqual({ "text-anchor": "start" });
+    expect(anchored("كلب", "left")).toEqual({ direction: "rtl", "text-anchor": "end" });
+    expect(anchored("كلب", "right")).toEqual({ direction: "rtl", "text-anchor": "start" });
+  });
+  it("keeps what follows in its place, and leaves other words alone", () => {
+    expect(isolate("كلب")).toBe("\u2068كلب\u2069");
+    expect(isolate("dog")).toBe("dog");
   });
 });

@@ -1,12 +1,14 @@
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { isolate } from "../bidi";
 import { css, diverging } from "../colour";
-import { escapeXml, FONT } from "../export";
+import { escapeXml, sheet } from "../export";
 import { number, t } from "../i18n";
 import { at, type Matrix } from "../matrix";
 import { palette } from "../theme";
 import { useCursor } from "./cursor";
 import { ExportBar } from "./ExportBar";
 import { paint, pixels } from "./paint";
+import { textWidth } from "./text";
 
 /** A matrix of signed numbers as a canvas; colour is blue above zero and orange below, the number is said at the cursor. */
 export function MapCanvas(props: {
@@ -37,11 +39,8 @@ export function MapCanvas(props: {
         cells +=
           `<rect x="${column * size.width}" y="${20 + row * size.height}" width="${size.width}" height="${size.height}" ` +
           `fill="${css(diverging(palette.value, at(map, row, column), limit))}"/>`;
-    return (
-      `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height + 20}" width="${width}" height="${height + 20}" ` +
-      `font-family="${FONT}"><rect width="100%" height="100%" fill="${palette.value.paper}"/>` +
-      `<text x="0" y="14" font-size="11" fill="${palette.value.ink}">${escapeXml(props.title)}</text>${cells}</svg>`
-    );
+    const title = `<text x="0" y="14" font-size="11" fill="${palette.value.ink}">${escapeXml(props.title)}</text>`;
+    return sheet(Math.max(width, textWidth(props.title, 11)), height + 20, palette.value.paper, title + cells);
   };
   return (
     <figure class="map-canvas">
@@ -82,7 +81,7 @@ export function MapCanvas(props: {
       </div>
       <p class="readout" aria-live="polite">
         {cursor
-          ? `${props.rowName(cursor.row)} · ${props.columnName(cursor.column)}: ${number(at(map, cursor.row, cursor.column), 4)}`
+          ? `${isolate(props.rowName(cursor.row))} · ${props.columnName(cursor.column)}: ${number(at(map, cursor.row, cursor.column), 4)}`
           : t("cursor.hint")}
       </p>
     </figure>

@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { css, diverging } from "../colour";
+import { barColour, css } from "../colour";
 import { number, t } from "../i18n";
 import { palette } from "../theme";
 import { useCursor } from "./cursor";
@@ -21,7 +21,7 @@ export function Strip(props: { name: string; symbol: string; values: number[]; n
     const context = current!.getContext("2d")!;
     values.forEach((value, i) => {
       const tall = limit ? (Math.abs(value) / limit) * HEIGHT : 0;
-      context.fillStyle = css(diverging(palette.value, Math.sign(value) * (limit * 0.55 + Math.abs(value) * 0.45), limit));
+      context.fillStyle = css(barColour(palette.value, value, limit));
       context.fillRect(i * bar, value >= 0 ? HEIGHT - tall : HEIGHT, Math.max(1, bar - (bar > 3 ? 1 : 0)), tall);
     });
     context.fillStyle = palette.value.line;

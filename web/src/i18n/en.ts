@@ -248,6 +248,7 @@ export const en = {
   "heads.measure": "Measure",
   "heads.over": "Over {pairs} pairs.",
   "heads.baseline": "By chance: {values}.",
+  "heads.grids": "All heads: {measure}",
   "heads.list": "All heads",
   "heads.leans": "Leans to",
   "heads.leansTo": "{to} ({share})",

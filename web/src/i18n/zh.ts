@@ -250,6 +250,7 @@ export const zh: Words = {
   "heads.measure": "指标",
   "heads.over": "共 {pairs} 个句对。",
   "heads.baseline": "随机水平：{values}。",
+  "heads.grids": "所有的头：{measure}",
   "heads.list": "所有的头",
   "heads.leans": "偏向",
   "heads.leansTo": "{to}（{share}）",

@@ -1,9 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
-import { api, embedded, KINDS, type HeadRow, type HeadTable, type HeadsReport } from "../api";
-import { css, inkOn, sequential } from "../colour";
+import { api, embedded, KINDS, type HeadRow, type HeadTable, type HeadsReport, type Kind } from "../api";
+import { css, inkOn, sequential, type Rgb } from "../colour";
 import { ExportBar } from "../components/ExportBar";
 import { Field } from "../components/Field";
 import { Loaded } from "../components/Loaded";
+import { gridsSvg } from "../export";
 import { named, number, percent, t } from "../i18n";
 import { useLoad } from "../load";
 import { go } from "../router";
@@ -79,6 +80,9 @@ function Table({ table }: { table: HeadTable }) {
     const value = table.baselines[kind]?.[measure];
     return value == null ? [] : [`${t(`kind.${kind}`)} ${number(value)}`];
   });
+  const direction = table.measures.find(({ name }) => name === measure)?.direction ?? 1;
+  const coloured = (kind: Kind) => gridRows(table.heads.filter((head) => head.kind === kind), measure, direction);
+  const overview = t("heads.grids", { measure: named("measure", measure) });
   const columnSort = (name: string) => setSort({ by: name, down: sort.by === name ? !sort.down : true });
   return (
     <>
@@ -103,11 +107,31 @@ function Table({ table }: { table: HeadTable }) {
           {chance.length > 0 && ` ${t("heads.baseline", { values: chance.join(" · ") })}`}
         </p>
       </div>
-      <div class="head-grids">
-        {KINDS.map((kind) => (
-          <Grid key={kind} heads={table.heads.filter((head) => head.kind === kind)} measure={measure} direction={table.measures.find(({ name }) => name === measure)?.direction ?? 1} title={t(`kind.${kind}`)} chosen={chosen} onChoose={setChosen} />
-        ))}
-      </div>
+      <figure>
+        <figcaption>
+          <span class="figure-title">{overview}</span>
+          <ExportBar
+            name={`heads-${measure}`}
+            what={overview}
+            svg={() =>
+              gridsSvg(
+                `${overview} · ${t("heads.over", { pairs: table.pairs })}`,
+                KINDS.map((kind) => ({ title: t(`kind.${kind}`), rows: coloured(kind) })),
+                palette.value,
+              )
+            }
+            table={() => ({
+              columns: ["kind", "layer", "head", measure],
+              rows: table.heads.map((head) => [head.kind, head.layer + 1, head.head + 1, head.values[measure] ?? null]),
+            })}
+          />
+        </figcaption>
+        <div class="head-grids">
+          {KINDS.map((kind) => (
+            <Grid key={kind} rows={coloured(kind)} title={t(`kind.${kind}`)} chosen={chosen} onChoose={setChosen} />
+          ))}
+        </div>
+      </figure>
       {chosen && <Chosen head={chosen} table={table} onChoose={setChosen} />}
       <section>
         <h2 class="sub" id="list-title">
@@ -170,47 +194,52 @@ function leans({ leans }: HeadRow): string {
   return leans.baseline == null ? words : t("heads.chance", { words, value: percent(leans.baseline) });
 }
 
-/** Layers down, heads across, coloured by one measure; the number is in the cell. */
-function Grid(props: {
-  heads: HeadRow[];
-  measure: string;
-  /** -1: low values stand out, and are dark. */
-  direction: number;
-  title: string;
-  chosen: HeadRow | null;
-  onChoose: (head: HeadRow) => void;
-}) {
-  const values = props.heads.map((head) => head.values[props.measure]).filter((value) => value != null) as number[];
+interface GridRow {
+  label: string;
+  cells: { head: HeadRow; colour: Rgb | null; words: string }[];
+}
+
+/** Layers down, heads across. With a `direction` of -1 low values stand out, and are dark. */
+function gridRows(heads: HeadRow[], measure: string, direction: number): GridRow[] {
+  const values = heads.map((head) => head.values[measure]).filter((value) => value != null) as number[];
   const [low, high] = [Math.min(0, ...values), Math.max(1e-9, ...values)];
-  const layers = [...new Set(props.heads.map(({ layer }) => layer))];
+  const layers = [...new Set(heads.map(({ layer }) => layer))];
+  return layers.map((layer) => ({
+    label: t("layer.short", { layer: layer + 1 }),
+    cells: heads
+      .filter((head) => head.layer === layer)
+      .map((head) => {
+        const value = head.values[measure];
+        if (value == null) return { head, colour: null, words: "–" };
+        const share = (value - low) / (high - low);
+        return { head, colour: sequential(palette.value, direction < 0 ? 1 - share : share), words: number(value, 2) };
+      }),
+  }));
+}
+
+/** A cell a head, coloured by one measure; the number is in the cell. */
+function Grid(props: { rows: GridRow[]; title: string; chosen: HeadRow | null; onChoose: (head: HeadRow) => void }) {
   return (
     <table class="head-grid">
       <caption>{props.title}</caption>
       <tbody>
-        {layers.map((layer) => (
-          <tr key={layer}>
-            <th scope="row">{t("layer.short", { layer: layer + 1 })}</th>
-            {props.heads
-              .filter((head) => head.layer === layer)
-              .map((head) => {
-                const value = head.values[props.measure];
-                const share = value == null ? 0 : (value - low) / (high - low);
-                const colour = value == null ? null : sequential(palette.value, props.direction < 0 ? 1 - share : share);
-                return (
-                  <td key={head.head}>
-                    <button
-                      type="button"
-                      aria-pressed={head === props.chosen}
-                      aria-label={`${value == null ? "–" : number(value, 2)} – ${headLabel(head)}`}
-                      title={headLabel(head)}
-                      style={colour ? { background: css(colour), color: inkOn(colour) } : {}}
-                      onClick={() => props.onChoose(head)}
-                    >
-                      {value == null ? "–" : number(value, 2)}
-                    </button>
-                  </td>
-                );
-              })}
+        {props.rows.map(({ label, cells }) => (
+          <tr key={label}>
+            <th scope="row">{label}</th>
+            {cells.map(({ head, colour, words }) => (
+              <td key={head.head}>
+                <button
+                  type="button"
+                  aria-pressed={head === props.chosen}
+                  aria-label={`${words} – ${headLabel(head)}`}
+                  title={headLabel(head)}
+                  style={colour ? { background: css(colour), color: inkOn(colour) } : {}}
+                  onClick={() => props.onChoose(head)}
+                >
+                  {words}
+                </button>
+              </td>
+            ))}
           </tr>
         ))}
       </tbody>
@@ -233,13 +262,21 @@ function Chosen({ head, table, onChoose }: { head: HeadRow; table: HeadTable; on
           <ul class="examples-list">
             {head.examples.map((example, i) => (
               <li key={i}>
-                <span>{example.text}</span>
+                <span dir="auto">{example.text}</span>
                 <small>
                   <bdi>{example.row}</bdi> → <bdi>{example.column}</bdi> · {number(example.weight, 2)}
                 </small>
               </li>
             ))}
           </ul>
+          <ExportBar
+            name={`examples-${head.kind}-${head.layer + 1}-${head.head + 1}`}
+            what={`${headLabel(head)}: ${t("heads.examples")}`}
+            table={() => ({
+              columns: ["text", "row", "column", "weight"],
+              rows: head.examples.map(({ text, row, column, weight }) => [text, row, column, weight]),
+            })}
+          />
         </>
       )}
       {similar.length > 0 && (

@@ -204,6 +204,14 @@ function Result({ result }: { result: LabResult }) {
               );
             })}
           </ul>
+          <ExportBar
+            name={`${result.name}-checks`}
+            what={t("labs.checks")}
+            table={() => ({
+              columns: ["claim", "found", "holds", "control"],
+              rows: result.checks.map(({ claim, found, holds, control }) => [claim, found, holds, control]),
+            })}
+          />
         </section>
       )}
       <p class="hint">

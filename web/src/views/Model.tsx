@@ -1,6 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import { api, embedded, KINDS, type Flow, type Kind, type Model as ModelInfo, type Trace } from "../api";
 import { columnAxis, items, rowAxis } from "../axes";
+import { isolate } from "../bidi";
 import { Chips } from "../components/Chips";
 import { ExportBar } from "../components/ExportBar";
 import { Field } from "../components/Field";
@@ -9,11 +10,14 @@ import { Loaded } from "../components/Loaded";
 import { MapCanvas } from "../components/MapCanvas";
 import { Segmented } from "../components/Segmented";
 import { Strip } from "../components/Strip";
+import { textWidth } from "../components/text";
+import { barsSvg, stripsSvg } from "../export";
 import { number, percent, t } from "../i18n";
 import { useLoad } from "../load";
 import { matrix, type Matrix } from "../matrix";
 import { go } from "../router";
 import { model, modelValue, traceValue } from "../state";
+import { palette } from "../theme";
 import { language } from "./language";
 
 interface Place {
@@ -111,8 +115,7 @@ function Explorer({ trace, info }: { trace: Trace; info: ModelInfo }) {
       <Figure1 kind={place.kind} part={part} layers={[info.config.num_encoder_layers, info.config.num_decoder_layers]} preNorm={info.config.norm === "pre"} onOpen={show} />
       <div class="flow" ref={steps}>
         <p class="sentences">
-          <span lang={language("source").lang}>{trace.text}</span> →{" "}
-          <span lang={language("target").lang}>{trace.translation}</span>
+          <Sentence side="source" words={trace.text} /> → <Sentence side="target" words={trace.translation} />
         </p>
         {embedded ? <EmbeddedChoice place={place} onChange={setPlace} /> : <Choice place={place} trace={trace} onChange={move} />}
         <Loaded of={flow} retry={retry}>
@@ -120,6 +123,15 @@ function Explorer({ trace, info }: { trace: Trace; info: ModelInfo }) {
         </Loaded>
       </div>
     </div>
+  );
+}
+
+function Sentence({ side, words }: { side: "source" | "target"; words: string }) {
+  const { lang, rightToLeft } = language(side);
+  return (
+    <span lang={lang} dir={rightToLeft ? "rtl" : "auto"}>
+      {words}
+    </span>
   );
 }
 
@@ -190,29 +202,45 @@ function EmbeddedChoice({ place, onChange }: { place: Place; onChange: (next: Pl
 
 const keyMatrix = (rows: number[][]): Matrix => matrix(rows.length, rows[0]?.length ?? 0, Float32Array.from(rows.flat()));
 
+/** A vector of a step: its field in the answer, and how it is named beside its picture. */
+interface Vector {
+  field: string;
+  symbol: string;
+  name: string;
+  values: number[];
+}
+
 /** What happens to one token in one layer, from its embedding to what leaves; six steps, and the next word. */
 function Steps({ flow, trace, kind, part }: { flow: Flow; trace: Trace; kind: Kind; part: Part }) {
   const keys = items(columnAxis(trace, kind), false).map(({ label }) => label);
   const root = Math.sqrt(flow.q.length);
   const d = modelValue.value?.config.d_model ?? flow.embedding.length;
   const preNorm = flow.normed !== null;
-  const entering = t(kind === "cross" ? "flow.inputCross" : "flow.input", { layer: flow.layer + 1 });
   const step = (name: Part, order: number) => ({ name, order, open: name === part });
+  const vector = (field: string, symbol: string, name: string, values: number[]): Vector => ({ field, symbol, name, values });
+  const input = vector("input", "x", t(kind === "cross" ? "flow.inputCross" : "flow.input", { layer: flow.layer + 1 }), flow.input);
+  const attention = (symbol: string) => vector("attention_output", symbol, t("flow.attentionOutput"), flow.attention_output);
+  const fire = percent(flow.hidden.filter((value) => value > 0).length / flow.hidden.length);
   return (
     <ol class="steps">
       <Step
         {...step("embedding", 1)}
-        equation={`√${d} · E[${flow.token.text}] + PE[${flow.position}]`}
-        vectors={{ embedding: flow.embedding, position_vector: flow.position_vector, sum: flow.sum }}
+        equation={`√${d} · E[${isolate(flow.token.text)}] + PE[${flow.position}]`}
+        vectors={[
+          vector("embedding", "√d E", t("flow.embedding"), flow.embedding),
+          vector("position_vector", "PE", t("flow.positionVector"), flow.position_vector),
+          vector("sum", "=", t("flow.sum"), flow.sum),
+          ...(flow.layer > 0 || kind === "cross" ? [input] : []),
+        ]}
+      />
+      <Step
+        {...step("qkv", 2)}
+        equation={`q = ${preNorm ? "LN(x)" : "x"} Wᵠ,  K = … Wᴷ,  V = … Wⱽ`}
+        vectors={[
+          ...(flow.normed ? [vector("normed", "LN(x)", t("flow.normed"), flow.normed)] : []),
+          vector("q", "q", t("flow.q"), flow.q),
+        ]}
       >
-        <Strip symbol="√d E" name={t("flow.embedding")} values={flow.embedding} />
-        <Strip symbol="PE" name={t("flow.positionVector")} values={flow.position_vector} />
-        <Strip symbol="=" name={t("flow.sum")} values={flow.sum} />
-        {(flow.layer > 0 || kind === "cross") && <Strip symbol="x" name={entering} values={flow.input} />}
-      </Step>
-      <Step {...step("qkv", 2)} equation={`q = ${preNorm ? "LN(x)" : "x"} Wᵠ,  K = … Wᴷ,  V = … Wⱽ`} vectors={{ q: flow.q }}>
-        {flow.normed && <Strip symbol="LN(x)" name={t("flow.normed")} values={flow.normed} />}
-        <Strip symbol="q" name={t("flow.q")} values={flow.q} />
         <div class="pair">
           {(["k", "v"] as const).map((letter) => (
             <MapCanvas
@@ -229,42 +257,38 @@ function Steps({ flow, trace, kind, part }: { flow: Flow; trace: Trace; kind: Ki
           ))}
         </div>
       </Step>
-      <Step {...step("scores", 3)} equation={`softmax(q Kᵀ / √${flow.q.length} + mask)`} vectors={{}}>
+      <Step {...step("scores", 3)} equation={`softmax(q Kᵀ / √${flow.q.length} + mask)`}>
         <Scores flow={flow} keys={keys} root={root} />
       </Step>
       <Step
         {...step("sum", 4)}
         equation="z = Σⱼ aⱼ vⱼ,  Concat(z₁ … z_h) Wᴼ"
-        vectors={{ weighted_sum: flow.weighted_sum, attention_output: flow.attention_output }}
-      >
-        <Strip symbol="z" name={t("flow.weightedSum", { head: flow.head + 1 })} values={flow.weighted_sum} />
-        <Strip symbol="Attention" name={t("flow.attentionOutput")} values={flow.attention_output} />
-      </Step>
+        vectors={[
+          vector("weighted_sum", "z", t("flow.weightedSum", { head: flow.head + 1 }), flow.weighted_sum),
+          attention("Attention"),
+        ]}
+      />
       <Step
         {...step("addnorm", 5)}
         equation={preNorm ? "x + Attention(LN(x))" : "LN(x + Attention(x))"}
-        vectors={{ input: flow.input, attention_output: flow.attention_output, add_norm: flow.add_norm }}
-      >
-        <Strip symbol="x" name={entering} values={flow.input} />
-        <Strip symbol="+ Attention" name={t("flow.attentionOutput")} values={flow.attention_output} />
-        <Strip symbol="=" name={t(preNorm ? "flow.add" : "flow.addNorm")} values={flow.add_norm} />
-      </Step>
+        vectors={[
+          input,
+          attention("+ Attention"),
+          vector("add_norm", "=", t(preNorm ? "flow.add" : "flow.addNorm"), flow.add_norm),
+        ]}
+      />
       <Step
         {...step("feedforward", 6)}
         equation="max(0, y W₁ + b₁) W₂ + b₂"
-        vectors={{ hidden: flow.hidden, feed_forward: flow.feed_forward, output: flow.output }}
-      >
-        {kind === "decoder" && <p class="hint">{t("flow.crossBetween")}</p>}
-        <Strip
-          symbol="max(0, ·)"
-          name={t("flow.hidden", { share: percent(flow.hidden.filter((value) => value > 0).length / flow.hidden.length) })}
-          values={flow.hidden}
-        />
-        <Strip symbol="FFN" name={t("flow.feedForward")} values={flow.feed_forward} />
-        <Strip symbol="y + FFN" name={t("flow.output", { layer: flow.layer + 1 })} values={flow.output} />
-      </Step>
+        note={kind === "decoder" ? t("flow.crossBetween") : undefined}
+        vectors={[
+          vector("hidden", "max(0, ·)", t("flow.hidden", { share: fire }), flow.hidden),
+          vector("feed_forward", "FFN", t("flow.feedForward"), flow.feed_forward),
+          vector("output", "y + FFN", t("flow.output", { layer: flow.layer + 1 }), flow.output),
+        ]}
+      />
       {flow.next && (
-        <Step {...step("next", 7)} equation="softmax(y Eᵀ)" vectors={{}}>
+        <Step {...step("next", 7)} equation="softmax(y Eᵀ)">
           <Next next={flow.next} />
         </Step>
       )}
@@ -277,30 +301,44 @@ function Step(props: {
   order: number;
   open: boolean;
   equation: string;
-  vectors: Record<string, number[]>;
-  children: preact.ComponentChildren;
+  note?: string;
+  vectors?: Vector[];
+  children?: preact.ComponentChildren;
 }) {
-  const vectors = Object.entries(props.vectors);
+  const { vectors = [] } = props;
+  const title = t(`part.${props.name}`);
   return (
     <li id={`step-${props.name}`} class={props.open ? "step current" : "step"} aria-current={props.open ? "step" : undefined}>
       <h2 class="sub">
-        <span class="order">{props.order}</span> {t(`part.${props.name}`)}
+        <span class="order">{props.order}</span> {title}
       </h2>
       <p class="equation">{props.equation}</p>
       <p class="hint">{t(`part.${props.name}.explain`)}</p>
-      {props.children}
+      {props.note && <p class="hint">{props.note}</p>}
+      {vectors.map(({ field, symbol, name, values }) => (
+        <Strip key={field} symbol={symbol} name={name} values={values} />
+      ))}
       {vectors.length > 0 && (
         <ExportBar
           name={props.name}
-          what={t(`part.${props.name}`)}
+          what={title}
+          svg={() => stripsSvg(vectors.map(({ symbol, name, values }) => ({ label: vectorLabel(symbol, name, values), values })), palette.value)}
           table={() => ({
             columns: ["vector", "index", "value"],
-            rows: vectors.flatMap(([name, values]) => values.map((value, i) => [name, i, value])),
+            rows: vectors.flatMap(({ field, values }) => values.map((value, i) => [field, i, value])),
           })}
         />
       )}
+      {props.children}
     </li>
   );
+}
+
+/** A saved strip says its scale, as the one on the page does below it. */
+function vectorLabel(symbol: string, name: string, values: number[]): string {
+  const limit = Math.max(...values.map(Math.abs));
+  const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
+  return `${symbol}  ${name} · ${t("strip.summary", { count: values.length, limit: number(limit, 2), length: number(length, 2) })}`;
 }
 
 /** A line a key: score, mask, weight. */
@@ -338,6 +376,14 @@ function Scores({ flow, keys, root }: { flow: Flow; keys: string[]; root: number
       <ExportBar
         name="scores"
         what={t("part.scores")}
+        svg={() => {
+          const bars = flow.weights.map((value, i) => ({
+            label: keys[i],
+            value,
+            note: flow.masked[i] ? number(value, 4) : t("flow.mayNot"),
+          }));
+          return barsSvg(`${t("part.scores")} · ${t("flow.weight")}`, bars, palette.value, textWidth);
+        }}
         table={() => ({
           columns: ["key", "score", "may_attend", "weight"],
           rows: flow.scores.map((score, i) => [keys[i], score, flow.masked[i], flow.weights[i]]),
@@ -349,25 +395,39 @@ function Scores({ flow, keys, root }: { flow: Flow; keys: string[]; root: number
 
 function Next({ next }: { next: NonNullable<Flow["next"]> }) {
   return (
-    <table class="scores" lang={language("target").lang}>
-      <thead>
-        <tr>
-          <th scope="col">{t("flow.nextToken")}</th>
-          <th scope="col">{t("flow.probability")}</th>
-        </tr>
-      </thead>
-      <tbody>
-        {next.map(({ token, probability }) => (
-          <tr key={token.id}>
-            <th scope="row">
-              <bdi>{token.text}</bdi>
-            </th>
-            <td>
-              <span class="bar" style={{ width: `${160 * probability}px` }} /> {percent(probability)}
-            </td>
+    <>
+      <table class="scores" lang={language("target").lang}>
+        <thead>
+          <tr>
+            <th scope="col">{t("flow.nextToken")}</th>
+            <th scope="col">{t("flow.probability")}</th>
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {next.map(({ token, probability }) => (
+            <tr key={token.id}>
+              <th scope="row">
+                <bdi>{token.text}</bdi>
+              </th>
+              <td>
+                <span class="bar" style={{ width: `${160 * probability}px` }} /> {percent(probability)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <ExportBar
+        name="next-word"
+        what={t("part.next")}
+        svg={() => {
+          const bars = next.map(({ token, probability }) => ({ label: token.text, value: probability, note: percent(probability) }));
+          return barsSvg(t("part.next"), bars, palette.value, textWidth);
+        }}
+        table={() => ({
+          columns: ["token", "id", "probability"],
+          rows: next.map(({ token, probability }) => [token.text, token.id, probability]),
+        })}
+      />
+    </>
   );
 }
