@@ -217,9 +217,9 @@ interface Embedded {
   lang: "en" | "zh" | null;
 }
 
-export type Trouble = "gone" | "refused" | "needs-server";
+export type Trouble = "gone" | "refused" | "unsaved" | "needs-server";
 
-/** Why an answer did not come: nobody there, an error in words, or a page without a server. */
+/** Why an answer did not come: nobody there, an error in words, a run that has saved no model, or a page without a server. */
 export class ApiError extends Error {
   constructor(
     readonly trouble: Trouble,
@@ -251,7 +251,8 @@ async function ask<T>(path: string, body?: unknown): Promise<T> {
   }
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer as T;
-  throw new ApiError("refused", answer?.error ?? `${response.status} ${response.statusText}`);
+  const words: string = answer?.error ?? `${response.status} ${response.statusText}`;
+  throw new ApiError(words.includes("training has not saved a model yet") ? "unsaved" : "refused", words);
 }
 
 function query(values: Record<string, string | number>): string {

@@ -56,7 +56,7 @@ export function App() {
       <footer>
         <p>{t("footer")}</p>
         <p>
-          pellucid {modelValue.value?.version} · MIT
+          {`pellucid ${modelValue.value?.version ?? ""}`.trim()} · MIT
         </p>
       </footer>
     </>

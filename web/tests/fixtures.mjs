@@ -49,6 +49,10 @@ const SENTENCES = {
     source: () => chinese("两只|棕色|的|狗|在|下雪|的|草地|上|跑|。", 100),
     target: ["Two brown dogs are running on the snowy meadow.", (s) => spaced(s, 300)],
   },
+  "كلبان بنيان يتراكضان في المرج الثلجي.": {
+    source: (s) => spaced(s, 100),
+    target: ["Two brown dogs are running in the snowy meadow.", (s) => spaced(s, 300)],
+  },
   "A tag such as </script> is only text.": {
     source: (s) => spaced(s, 100),
     target: ["Ein Zeichen wie </script> ist nur Text.", (s) => spaced(s, 300)],
@@ -181,11 +185,18 @@ export function makeFlow(id, { kind, layer, head, position }, model) {
   };
 }
 
-export function makePositions(length, d) {
+export function makePositions(wanted, { d_model: d, positions: kind, max_len }) {
+  const length = Math.min(wanted, max_len);
   const table = new Float32Array(length * d);
+  if (kind === "learned") {
+    const random = generator(11); // each dimension wanders from position to position
+    for (let p = 0; p < length; p++)
+      for (let i = 0; i < d; i++) table[p * d + i] = 0.9 * (p ? table[(p - 1) * d + i] : 0) + 0.3 * (random() - 0.5);
+    return { kind, d_model: d, max_len, length, table: base64(table) };
+  }
   for (let p = 0; p < length; p++)
     for (let i = 0; i < d; i++) table[p * d + i] = (i % 2 ? Math.cos : Math.sin)(p / 10000 ** ((i - (i % 2)) / d));
-  return { kind: "sinusoidal", d_model: d, max_len: 5000, length, table: base64(table) };
+  return { kind, d_model: d, max_len, length, table: base64(table) };
 }
 
 export function makeTable(model) {

@@ -16,18 +16,30 @@ export const MODEL = {
   training: true, pairs: 1014, rightToLeft: { source: false, target: false },
 };
 
-/** Starts it; port 0 takes a free one. */
-export async function startMock(port = 0) {
+/** A model whose sources run from right to left. */
+export const RIGHT_TO_LEFT = {
+  ...MODEL, name: "mock-ar", sourceLanguage: "ar", targetLanguage: "en", examples: ["كلبان بنيان يتراكضان في المرج الثلجي."],
+  rightToLeft: { source: true, target: false },
+};
+/** A model whose table of positions was learnt. */
+export const LEARNED = { ...MODEL, name: "mock-learned", config: { ...MODEL.config, positions: "learned", max_len: 128 } };
+
+/** Starts it; port 0 takes a free one. `model` null: a run that has saved none yet. */
+export async function startMock(port = 0, model = MODEL) {
+  const saved = () => {
+    if (!model) throw new Error("runs/young: training has not saved a model yet");
+    return model;
+  };
   let heads = { state: "none", done: 0, of: 200, error: null, table: null };
   const api = {
-    "GET model": () => MODEL,
+    "GET model": saved,
     "POST translate": (_, body) => {
       if (body.text.includes("trouble")) throw new Error("the model folder has gone");
-      return makeTrace(body, MODEL);
+      return makeTrace(body, saved());
     },
-    "GET positions": (query) => makePositions(Math.min(256, Number(query.length ?? 64)), MODEL.config.d_model),
+    "GET positions": (query) => makePositions(Math.min(256, Number(query.length ?? 64)), saved().config),
     "GET heads": () => {
-      if (heads.state === "running") heads = heads.done >= 150 ? { ...heads, state: "done", done: 200, table: makeTable(MODEL) } : { ...heads, done: heads.done + 75 };
+      if (heads.state === "running") heads = heads.done >= 150 ? { ...heads, state: "done", done: 200, table: makeTable(model) } : { ...heads, done: heads.done + 75 };
       return heads;
     },
     "POST heads": () => (heads = { ...heads, state: "running" }),
@@ -36,8 +48,11 @@ export async function startMock(port = 0) {
   };
   const answer = (method, path, query, body) => {
     const [first, second, third] = path;
-    if (first === "trace") return third === "flow" ? makeFlow(second, query, MODEL) : makeHead(second, query);
-    if (first === "labs" && second) return makeLab(second, query);
+    if (first === "trace") return third === "flow" ? makeFlow(second, query, model) : makeHead(second, query);
+    if (first === "labs" && second) {
+      if ((query.model ?? "0") !== "0") saved();
+      return makeLab(second, query);
+    }
     return api[`${method} ${first}`](query, body);
   };
   const server = createServer(async (request, response) => {

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Beam, Candidate } from "../api";
+import { anchored, isolate } from "../bidi";
 import { isBest, layout, pathTo, type Placed } from "../beam";
 import { svgText } from "../export";
 import { number, t } from "../i18n";
@@ -75,7 +76,7 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
   const stop = active && visible.includes(byKey.get(keyOf(active))!) ? keyOf(active) : "0.0";
   const describe = ({ step, index, candidate }: Placed) =>
     t("beam.node", {
-      path: pathTo(beam, step, index).map((token) => token.text).join(" "),
+      path: isolate(pathTo(beam, step, index).map((token) => token.text).join(" ")),
       state: t(`beam.${candidate.state}`),
       logProb: number(candidate.log_prob),
       score: number(candidate.score),
@@ -179,7 +180,7 @@ export function BeamTree(props: { beam: Beam; lang?: string; onForce: (step: num
                 {candidate.state === "finished" && (
                   <rect x="3" y="3" width={node.width - 6} height={BOX - 6} rx={BOX / 2 - 3} fill="none" stroke={chosen ? accent : muted} />
                 )}
-                <text x="9" y="16.5" font-size="13" font-weight={chosen ? "700" : "400"} fill={faint ? muted : ink}>
+                <text x="9" y="16.5" {...anchored(candidate.token.text, "left")} font-size="13" font-weight={chosen ? "700" : "400"} fill={faint ? muted : ink}>
                   {candidate.token.text}
                 </text>
                 {" "}

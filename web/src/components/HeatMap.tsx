@@ -1,4 +1,5 @@
 import { useMemo, useRef, useState } from "preact/hooks";
+import { anchored, isolate } from "../bidi";
 import { css, inkOn, sequential, shade } from "../colour";
 import { svgText, type Table } from "../export";
 import { number, t } from "../i18n";
@@ -74,8 +75,8 @@ export function HeatMap(props: Props) {
   const readout =
     focus.row !== null && focus.column !== null && focus.row < map.rows && focus.column < map.columns
       ? t("map.value", {
-          row: rowLabels[focus.row],
-          column: columnLabels[focus.column],
+          row: isolate(rowLabels[focus.row]),
+          column: isolate(columnLabels[focus.column]),
           value: number(at(map, focus.row, focus.column), 4),
         })
       : t("map.hint");
@@ -85,7 +86,8 @@ export function HeatMap(props: Props) {
     rows: rowLabels.map((label, row) => [label, ...columnLabels.map((_, column) => at(map, row, column))]),
   });
 
-  const label = (index: number, active: boolean) => ({
+  const label = (words: string, edge: "left" | "right", index: number, active: boolean) => ({
+    ...anchored(words, edge),
     fill: active ? accent : ink,
     "font-weight": active ? "700" : "400",
     key: index,
@@ -120,7 +122,7 @@ export function HeatMap(props: Props) {
           <g font-size={size} lang={props.columnLang}>
             {columnLabels.map((words, i) => (
               <text
-                {...label(i, i === focus.column)}
+                {...label(words, "left", i, i === focus.column)}
                 transform={`translate(${left + i * cell + cell / 2 + size / 3} ${top - 6}) rotate(-60)`}
               >
                 {words}
@@ -129,7 +131,7 @@ export function HeatMap(props: Props) {
           </g>
           <g font-size={size} lang={props.rowLang}>
             {rowLabels.map((words, i) => (
-              <text {...label(i, i === focus.row)} x={left - 6} y={top + i * cell + cell / 2 + size / 3} text-anchor="end">
+              <text {...label(words, "right", i, i === focus.row)} x={left - 6} y={top + i * cell + cell / 2 + size / 3}>
                 {words}
               </text>
             ))}

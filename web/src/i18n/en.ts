@@ -18,6 +18,11 @@ export const en = {
   "error.needsServer": "This part needs “pellucid serve”: it is not in the saved page.",
   "error.retry": "Try again",
 
+  "unsaved.words": "Training has not saved a model yet: there is nothing to look into so far.",
+  "unsaved.meanwhile": "Its curves are under Training, and the labs need no model.",
+  "unsaved.toTraining": "To Training",
+  "unsaved.again": "Look again",
+
   "export.as": "Save “{what}” as {format}",
   "export.group": "Save “{what}”",
 
@@ -87,6 +92,7 @@ export const en = {
   "attention.normsNote": "Lengths ‖a·v‖ of what each weight brings in (Kobayashi et al. 2020), piece by piece; the strongest has the full colour.",
   "attention.hiddenNote": "{count} columns (marks, punctuation) are left out; what remains of each row is scaled to sum to 1 again.",
   "attention.hiddenOnly": "{count} columns (marks, punctuation) are left out; the other values are unchanged.",
+  "attention.orderNote": "Columns keep the order of the tokens, the first on the left, so that maps of all languages compare; the sentence itself reads from right to left.",
   "attention.thresholdNote": "Cells below {value} are shown as empty; their values stay in the table.",
   "attention.logNote": "Colour follows the order of magnitude, from 0.0001 to 1.",
   "summary.mean": "{kind} · mean of the heads of layer {layer}",

@@ -20,6 +20,11 @@ export const zh: Words = {
   "error.needsServer": "这一部分需要 “pellucid serve”，离线页面里没有这些数据。",
   "error.retry": "重试",
 
+  "unsaved.words": "训练还没有保存模型：现在还没有可看的内容。",
+  "unsaved.meanwhile": "可以先在“训练”里看曲线；实验不需要模型。",
+  "unsaved.toTraining": "去看训练",
+  "unsaved.again": "再看一次",
+
   "export.as": "将“{what}”存为 {format}",
   "export.group": "保存“{what}”",
 
@@ -89,6 +94,7 @@ export const zh: Words = {
   "attention.normsNote": "长度 ‖a·v‖：每个权重带进来多少（Kobayashi 等，2020），按子词计算；最大者颜色最深。",
   "attention.hiddenNote": "略去了 {count} 列（标记、标点）；每一行剩下的部分重新缩放，使和为 1。",
   "attention.hiddenOnly": "略去了 {count} 列（标记、标点）；其余数值不变。",
+  "attention.orderNote": "各列按词元的先后排列，第一个在最左边，便于和其他语言的图对照；句子本身从右往左读。",
   "attention.thresholdNote": "低于 {value} 的格子显示为空，数值仍在表格中。",
   "attention.logNote": "颜色按数量级变化，从 0.0001 到 1。",
   "summary.mean": "{kind} · 第 {layer} 层各头的平均",

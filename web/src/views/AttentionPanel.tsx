@@ -201,6 +201,7 @@ function Shown({ trace, head, one }: { trace: Trace; head: Head; one: boolean })
     words && t("attention.wordsNote"),
     state.showNorms.value && head.norms && t("attention.normsNote"),
     hidden > 0 && t(!norms && how !== "max" ? "attention.hiddenNote" : "attention.hiddenOnly", { count: hidden }),
+    columnSide.rightToLeft && t("attention.orderNote"),
     state.threshold.value > 0 && t("attention.thresholdNote", { value: percent(state.threshold.value) }),
     state.logScale.value && t("attention.logNote"),
   ].filter(Boolean);

@@ -6,6 +6,7 @@ import { Loaded } from "../components/Loaded";
 import { lang, t } from "../i18n";
 import { useLoad } from "../load";
 import { go, note, route } from "../router";
+import { model } from "../state";
 
 type Values = Record<string, string | number>;
 
@@ -64,7 +65,9 @@ function Lab({ lab, labs }: { lab: LabEntry; labs: LabEntry[] }) {
     const timer = setTimeout(() => setSettled(values), 250); // a slider on the move asks once it rests
     return () => clearTimeout(timer);
   }, [values]);
-  const [result, retry] = useLoad(`${lab.name} ${lang.value} ${JSON.stringify(settled)}`, () => api.lab(lab.name, lang.value, settled));
+  const takesModel = lab.takesModel && model.value.state !== "error"; // without one, the lab's own part is left
+  const asked = lab.takesModel && !takesModel ? { ...settled, model: "0" } : settled;
+  const [result, retry] = useLoad(`${lab.name} ${lang.value} ${JSON.stringify(asked)}`, () => api.lab(lab.name, lang.value, asked));
   useEffect(() => note(Object.fromEntries(Object.entries(settled).map(([name, value]) => [name, String(value)]))), [settled]);
   const place = labs.indexOf(lab);
   const neighbour = (step: number, words: string) =>
@@ -82,7 +85,7 @@ function Lab({ lab, labs }: { lab: LabEntry; labs: LabEntry[] }) {
         <span class="order">{lab.number}</span> {lab.title}
       </h2>
       <p class="lead">{lab.question}</p>
-      {(parameters.length > 0 || lab.takesModel) && (
+      {(parameters.length > 0 || takesModel) && (
         <div class="row parameters" role="group" aria-label={t("labs.parameters")}>
           {parameters.map((parameter) => (
             <Parameter
@@ -92,7 +95,7 @@ function Lab({ lab, labs }: { lab: LabEntry; labs: LabEntry[] }) {
               onChange={(value) => setValues((before) => ({ ...before, [parameter.name]: value }))}
             />
           ))}
-          {lab.takesModel && (
+          {takesModel && (
             <Check
               label={t("labs.takesModel")}
               checked={values.model === "1"}

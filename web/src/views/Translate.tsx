@@ -41,6 +41,7 @@ function Examples() {
             type="button"
             class="quiet"
             lang={language("source").lang}
+            dir={language("source").rightToLeft ? "rtl" : "auto"}
             onClick={() => {
               text.value = example;
               void translate();
