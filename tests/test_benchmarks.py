@@ -162,3 +162,20 @@ def test_planted_faults_are_found(run: Callable[..., str], tmp_path: Path) -> No
 
 def test_near_duplicates_of_more_and_more_pairs(run: Callable[..., str]) -> None:
     assert "| 2,000 |" in run("check", "--curve", "1000,2000")
+
+
+def test_serving_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
+    from pellucid.training.run import train
+    from training.conftest import tiny, write_reversals
+
+    pairs = write_reversals(tmp_path / "pairs.tsv", 60)
+    train([str(pairs)], out=tmp_path / "model", config=tiny(max_updates=2, validate_bleu=False))
+    text = tmp_path / "text"
+    text.write_text("1 2 3\n4 5\n" * 8)
+    common = [str(tmp_path / "model"), "--src", str(text), "--engine", "torch", "--threads", "1"]
+    found = json.loads(run("serving", *common, "--rounds", "1"))
+    assert all(rates[0] > 0 for rates in found["lines_a_second"].values()) and len(found["lines_a_second"]) == 6
+    assert found["ratios"]["serve, 8 clients / engine, 8 at a time"] > 0 and found["health_p99_ms"]["serve"] > 0
+    found = json.loads(run("serving", *common, "--bad", "26"))
+    assert found["wrong"] == [] and sum(found["statuses"].values()) == 26
+    assert json.loads(run("serving", *common, "--memory", "20"))["requests"] == 20

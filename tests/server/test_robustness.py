@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
@@ -72,6 +73,19 @@ def test_memory_stays(client):
     for i in range(600):
         ask(client, q=[f"{i % 10} {i % 7}"] * (1 + i % 3))
     assert resident_megabytes() < before * 1.1
+
+
+def test_an_answer_is_not_held_back_for_an_acknowledgement(client):
+    """Nagle's algorithm and delayed acknowledgements together cost 40 ms a request on a connection that stays open."""
+    connection = http.client.HTTPConnection("127.0.0.1", client.port)
+    seconds = []
+    for _ in range(21):
+        started = time.perf_counter()
+        connection.request("POST", "/detect", b"q=1", {"Content-Type": "application/x-www-form-urlencoded"})
+        assert connection.getresponse().read()
+        seconds.append(time.perf_counter() - started)
+    connection.close()
+    assert sorted(seconds)[5] < 0.03
 
 
 # --- those who leave, and those who dawdle ------------------------------------------------------------------------------

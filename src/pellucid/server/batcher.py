@@ -114,10 +114,6 @@ class Batcher(Generic[K, R]):
         self.waiting_tokens -= tokens
         self._room.set()
 
-    async def in_thread(self, function: Callable[[], None]) -> None:
-        """Call `function` in the thread that works."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, function)
-
     async def run(self) -> None:
         """Work until cancelled."""
         loop = asyncio.get_running_loop()

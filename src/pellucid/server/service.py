@@ -121,7 +121,9 @@ class Service:
                 model.batcher.close()
 
     async def _run(self, model: Served) -> None:
-        await model.batcher.in_thread(model.load)
+        # Not in the thread that translates: in one that has set the number of threads itself, MKL cuts up even the
+        # smallest products among them, which gains nothing and costs processor time.
+        await asyncio.to_thread(model.load)
         await model.batcher.run()
 
     @property
