@@ -179,3 +179,9 @@ def test_serving_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
     found = json.loads(run("serving", *common, "--bad", "26"))
     assert found["wrong"] == [] and sum(found["statuses"].values()) == 26
     assert json.loads(run("serving", *common, "--memory", "20"))["requests"] == 20
+
+
+def test_inspection(run: Callable[..., str]) -> None:
+    found = run("inspection", "--rounds", "1")
+    assert "40 tokens: 0.31 MB" in found  # 3 x 6 x 8 maps of 40 x 40 bytes in base64, and little else
+    assert "all 16 labs" in found
