@@ -55,11 +55,11 @@ def base_model() -> Translator:
     return Translator(LoadedModel(model, tokenizer, tokenizer, SearchConfig(), "en", "en"), "torch")
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     translator = base_model()
     for tokens in (40, 80):
