@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+import torch
+
 from inspection.shared import TEXTS, random_translator
-from pellucid.cli.drawing import attention_lines
+from pellucid.cli.drawing import attention_lines, rollout_lines
 from pellucid.config import SearchConfig
 from pellucid.inspection.recorder import Head
 from pellucid.inspection.trace import trace
@@ -36,3 +39,19 @@ def test_one_head_in_pieces():
     assert header.split("│")[1].split()[0] == "(start)"
     title, *_ = attention_lines(found, Head("encoder", 0, 0))
     assert "encoder self-attention, layer 1, head 1" in title
+
+
+def test_rollout_goes_through_all_layers():
+    found = trace(random_translator(), TEXTS[0], target="we see the river", config=GREEDY)
+    title, _, _, _, *rows = rollout_lines(found)
+    # By hand for two layers each: half of every step is the residual connection.
+    eye = np.eye(len(found.source))
+    first, second = ((a + eye) / 2 for a in found.encoder.weights.mean(1).double().numpy())
+    memory = second @ first
+    own = [(a + np.eye(len(found.target))) / 2 for a in found.decoder.weights.mean(1).double().numpy()]
+    looked = found.cross.weights.mean(1).double().numpy()
+    source = (own[1] @ (looked[0] @ memory / 2) + looked[1] @ memory) / 2
+    assert f"{source.sum(-1).mean():.0%} comes from the source" in title
+    words = merge(torch.from_numpy(source / source.sum(-1, keepdims=True)), found.target.words, found.source.words)
+    for row, weights in zip(rows[:-2], words.tolist(), strict=False):
+        assert row.split("│")[2].split()[-1] == f"{max(weights):.0%}"

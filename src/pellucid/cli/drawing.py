@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from pellucid.terminal import LEGEND, attention_map
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from pellucid.inspection.recorder import Head
-    from pellucid.inspection.trace import Trace
+    from pellucid.inspection.trace import AttentionMaps, Trace
 
 NAMES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
@@ -20,8 +22,6 @@ def attention_lines(trace: Trace, head: Head | None = None, pieces: bool = False
         head: whose attention; None: the mean of all heads of the layer with the sharpest cross-attention.
         pieces: draw pieces and not words.
     """
-    from pellucid.inspection.words import merge
-
     maps = trace.maps("cross" if head is None else head.kind)
     if head is None:
         means = maps.weights.mean(1)  # (L, T, S)
@@ -31,6 +31,27 @@ def attention_lines(trace: Trace, head: Head | None = None, pieces: bool = False
     else:
         weights = maps.weights[head.layer, head.head]
         title = f"{NAMES[head.kind]}, layer {head.layer + 1}, head {head.head + 1}"
+    return _lines(title, weights, maps, pieces)
+
+
+def rollout_lines(trace: Trace, pieces: bool = False) -> list[str]:
+    """What of the source each word was made from, through all layers: see :func:`~pellucid.inspection.measures.rollout`."""
+    from torch import from_numpy
+
+    from pellucid.inspection.measures import decoder_rollout, rollout
+
+    encoder, decoder, cross = (
+        maps.weights.mean(1).double().numpy() for maps in (trace.encoder, trace.decoder, trace.cross)
+    )
+    source = from_numpy(decoder_rollout(decoder, cross, rollout(encoder)[-1])[0][-1])  # (T, S)
+    share = source.sum(-1, keepdim=True)
+    title = f"rollout through all layers; on average {share.mean():.0%} comes from the source, the rest from the translation"
+    return _lines(title, source / share, trace.cross, pieces)
+
+
+def _lines(title: str, weights: Tensor, maps: AttentionMaps, pieces: bool) -> list[str]:
+    from pellucid.inspection.words import merge
+
     rows, columns = maps.rows, maps.columns
     names, under = (rows.texts, columns.texts) if pieces else (rows.word_texts, columns.word_texts)
     if not pieces:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pellucid.cli.common import examples, say, search_config, search_options
-from pellucid.cli.drawing import attention_lines
+from pellucid.cli.drawing import attention_lines, rollout_lines
 
 
 @click.command(
@@ -17,6 +17,7 @@ from pellucid.cli.drawing import attention_lines
         'pellucid inspect model "Two dogs run over the grass."',
         'pellucid inspect model "Two dogs run over the grass." --html look.html',
         'pellucid inspect model "Two dogs run over the grass." --target "Zwei Hunde laufen." --map cross.4.1',
+        'pellucid inspect model "Two dogs run over the grass." --rollout',
         'pellucid inspect model "Two dogs run over the grass." --off cross.4.1 --off cross.4.2',
     ),
 )
@@ -26,6 +27,7 @@ from pellucid.cli.drawing import attention_lines
 @click.option(
     "--map", "shown", metavar="HEAD", help="The head to draw, like cross.4.1. [all heads of the sharpest layer]"
 )
+@click.option("--rollout", is_flag=True, help="Draw what of the source each word was made from, through all layers.")
 @click.option("--off", multiple=True, metavar="HEAD", help="A head to switch off; may be given several times.")
 @click.option("--pieces", is_flag=True, help="Draw pieces and not words.")
 @click.option("--html", metavar="FILE", help="Write the page with everything in it; it opens without a server.")
@@ -41,6 +43,7 @@ def command(
     text: str,
     target: str | None,
     shown: str | None,
+    rollout: bool,
     off: tuple[str, ...],
     pieces: bool,
     html: str | None,
@@ -82,6 +85,7 @@ def command(
         click.echo(json.dumps(trace_json(found), ensure_ascii=False))
     else:
         click.echo(found.translation)
-        click.echo("\n".join(["", *attention_lines(found, wanted, pieces)]))
+        lines = rollout_lines(found, pieces) if rollout else attention_lines(found, wanted, pieces)
+        click.echo("\n".join(["", *lines]))
     if html is not None:
         say(f"{html}: open it in a browser")
