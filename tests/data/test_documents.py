@@ -329,6 +329,9 @@ BROKEN = 'msgid "a\nmsgstr ""\n\nmsgstr "b"\n\n#~ msgid "c"\n#~ msgstr ""\n\n# e
     codec=st.sampled_from(["utf-8", "latin-1"]),
 )  # fmt: skip
 @example(chunks=[BROKEN], codec="utf-8")
+@example(
+    chunks=['msgid ""\n', 'msgid_plural "c"\n', 'msgstr[1] "', 'msgstr[1] "\n'], codec="utf-8"
+)  # a header of odd forms
 @settings(max_examples=200, deadline=None)
 def test_with_no_translation_a_catalogue_is_byte_for_byte_what_it_was(place, chunks, codec):
     content = "".join(chunks).encode(codec)

@@ -77,7 +77,7 @@ def read_po(path: str, config: DataConfig) -> Iterator[SentencePair]:
         elif entry.msgid is None:
             continue  # comments at the end
         elif entry.is_header:
-            header = Header(entry.forms[0])
+            header = Header(entry.forms.get(0, ""))
             turned = header.is_turned(config, path)
         elif (config.obsolete or not entry.obsolete) and (config.fuzzy or not entry.is_fuzzy):
             for form, source in enumerate(sources_of(entry, max(entry.forms) + 1, header)):

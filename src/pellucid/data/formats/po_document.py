@@ -31,7 +31,7 @@ def po_document(path: str, config: DataConfig) -> Pieces:
     for entry in read_entries(path):
         raw = b"".join(entry.lines)
         if entry.is_header and entry.problem is None:
-            header = Header(entry.forms[0])
+            header = Header(entry.forms.get(0, ""))
             if header.is_turned(config, path):
                 raise DataError(
                     f"must be {config.source_language} to {config.target_language}, but is turned", file=path
