@@ -74,7 +74,8 @@ def test_hashes_are_of_the_text_alone(text: str) -> None:
     assert hashes(text) == [plain_hash(text)]
 
 
-@given(st.lists(st.text(max_size=12), max_size=8))
+# Not what Python's tables do not know: of those, code points among Chinese characters are taken for letters too.
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cn")), max_size=12), max_size=8))
 @settings(max_examples=150, deadline=None)
 def test_a_text_is_alone_in_a_chunk_as_among_others(texts: list[str]) -> None:
     together, array = hashes(*texts), Texts(texts)
