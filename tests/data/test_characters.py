@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pellucid.data.characters import BIDI, CONTROL, INVISIBLE, WORD, Texts, tables
@@ -76,6 +76,7 @@ def test_hashes_are_of_the_text_alone(text: str) -> None:
 
 # Not what Python's tables do not know: of those, code points among Chinese characters are taken for letters too.
 @given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cn")), max_size=12), max_size=8))
+@example(["0", "00ก"])
 @settings(max_examples=150, deadline=None)
 def test_a_text_is_alone_in_a_chunk_as_among_others(texts: list[str]) -> None:
     together, array = hashes(*texts), Texts(texts)

@@ -271,7 +271,7 @@ class Texts:
             single, hashes = hashes, hashes.copy()
             for back in (1, 2):
                 before = (unspaced - back).clip(0)
-                near = begins[before] + back == begins[unspaced]
+                near = (unspaced >= back) & (begins[before] + back == begins[unspaced])
                 hashes[unspaced] += np.where(near, single[before] * _powers()[back], np.uint64(0))
         return hashes
 
