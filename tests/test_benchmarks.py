@@ -185,3 +185,31 @@ def test_inspection(run: Callable[..., str]) -> None:
     found = run("inspection", "--rounds", "1")
     assert "40 tokens: 0.31 MB" in found  # 3 x 6 x 8 maps of 40 x 40 bytes in base64, and little else
     assert "all 16 labs" in found
+
+
+@pytest.fixture
+def fuzz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load("fuzz", monkeypatch)
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv", ".jsonl", ".tmx", ".xlf", ".po", ".mo", ".srt", ".vtt", ".html"])
+def test_what_the_fuzzer_begins_with_is_treated_well(suffix: str, fuzz: ModuleType, tmp_path: Path) -> None:
+    assert suffix in fuzz.SUFFIXES
+    trial = fuzz.trial(suffix, tmp_path)
+    for data in fuzz.seeds(suffix):
+        for end in range(0, len(data) + 1, 7):
+            trial(data[:end])
+
+
+def test_the_fuzzer_sees_a_file_that_is_not_kept(
+    fuzz: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pellucid.data.formats import document
+
+    trial = fuzz.trial(".srt", tmp_path)
+    written = document.fill
+    monkeypatch.setattr(
+        document, "fill", lambda pieces, translate, write: written(pieces, translate, lambda b: write(b.upper()))
+    )
+    with pytest.raises(AssertionError):
+        trial(fuzz.seeds(".srt")[0])
