@@ -42,6 +42,8 @@ LADDER = """
     model.transformer
     interop.ctranslate2
     search
+    constrained_search
+    phrases
     engines.linear
     checkpoint
     shortlist
@@ -88,6 +90,7 @@ TORCH = {
     "model",
     "interop",
     "search",
+    "constrained_search",
     "engines",
     "checkpoint",
     "translator",

@@ -37,6 +37,8 @@ LEARNABLE = frozenset(("printf", "brace", "bracket"))
 """Kinds that a model may have learnt to copy."""
 RETRY_NGRAM = 3
 SEED_STEP = 104_729
+CONSTRAINED_BEAM = 8
+"""A search for prescribed terms is at least so wide: it needs places for hypotheses that have said them, and others."""
 FLAGS = ("empty", "split", "truncated", "unknown", "repeated", "low-confidence", "placed", "placeholders", "glossary")
 
 
@@ -52,7 +54,13 @@ class Core(Protocol):
     def source_language(self) -> str | None: ...
 
     def translate_plain(
-        self, texts: Sequence[str], config: SearchConfig, prefixes: Sequence[str], seeds: Sequence[int], scores: bool
+        self,
+        texts: Sequence[str],
+        config: SearchConfig,
+        prefixes: Sequence[str],
+        seeds: Sequence[int],
+        scores: bool,
+        terms: Sequence[Sequence[Span]] = (),
     ) -> list[Translation]: ...
 
     def attention(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]: ...
@@ -197,7 +205,9 @@ class Handler:
                 self._prepare(sentence, leave_in=False)
                 second.append(sentence)
         self._search([s for s in second if s.done is None])
-        self._place([s for s in work if s.given is not None])
+        given = [s for s in work if s.given is not None]
+        self._insist(given)
+        self._place(given)
         for sentence in work:
             self._check(sentence)
 
@@ -247,6 +257,34 @@ class Handler:
         assert sentence.done is not None
         wanted = {text: sentence.left_in.count(text) for text in sentence.left_in}
         return all(occurrences(wanted, a.text)[0] == wanted for a in sentence.done.alternatives)
+
+    def _insist(self, work: Sequence[_Sentence]) -> None:
+        """Searches for translations with the terms that are missing, where there are better ones."""
+        if self._config.sample or not self._terms:
+            return
+        jobs = [(s, missing) for s in work if s.done and (missing := self._missing(self._terms_in(s), s.done.text))]
+        if not jobs:
+            return
+        config = dataclasses.replace(self._config, beam_size=max(self._config.beam_size, CONSTRAINED_BEAM))
+        some = [sentence for sentence, _ in jobs]
+        texts = [s.given.text if s.given is not None else "" for s in some]
+        try:
+            found = self._core.translate_plain(
+                texts, config, [s.prefix for s in some], [s.seed for s in some], self._scores,
+                [missing for _, missing in jobs],
+            )  # fmt: skip
+        except ConfigError:  # an engine that cannot
+            return
+        for (sentence, missing), translation in zip(jobs, found, strict=True):
+            before = sentence.done
+            assert before is not None
+            sentence.done = dataclasses.replace(
+                translation, alternatives=tuple(a for a in translation.alternatives if a.finished)
+            )
+            worse = {"truncated", "repeated"} & {*translation.flags} - {*before.flags}
+            still = self._missing(self._terms_in(sentence), translation.text)
+            if worse or len(still) >= len(missing) or not self._all_copied(sentence):
+                sentence.done = before
 
     # --- putting in -------------------------------------------------------------------------------------------------
 

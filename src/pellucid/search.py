@@ -236,7 +236,7 @@ def _one_by_one(
             state.reorder(everyone)
             log_p = log_p[everyone]
         histories = [tokens[b][r] for b in sentences for r in range(rows_each)]
-        allowed = _allowed(log_p, t, histories, [prefixes[b] for b in sentences], vocabulary, config)
+        allowed = allowed_only(log_p, t, histories, [prefixes[b] for b in sentences], vocabulary, config)
         chosen = choose(allowed, sentences)  # (N)
         gained = log_p.gather(-1, chosen[:, None]).squeeze(-1).tolist() if normalize else [math.nan] * len(chosen)
         possible = (allowed.gather(-1, chosen[:, None]).squeeze(-1) > NEVER).tolist()
@@ -268,20 +268,22 @@ def _one_by_one(
     found = []
     for b in range(len(max_lengths)):
         hypotheses = [
-            _hypothesis(tokens[b][r], token_log_probs[b][r], ended[b][r], config.length_penalty)
+            scored_hypothesis(tokens[b][r], token_log_probs[b][r], ended[b][r], config.length_penalty)
             for r in range(rows_each)
         ]
         found.append(sorted(hypotheses, key=lambda h: (h.finished, h.score), reverse=True))
     return found
 
 
-def _hypothesis(tokens: Sequence[int], token_log_probs: Sequence[float], finished: bool, alpha: float) -> Hypothesis:
+def scored_hypothesis(
+    tokens: Sequence[int], token_log_probs: Sequence[float], finished: bool, alpha: float
+) -> Hypothesis:
     log_prob = math.fsum(token_log_probs)
     score = log_prob / float(length_penalty(max(1, len(token_log_probs)), alpha))
     return Hypothesis(tuple(tokens), log_prob, score, finished, tuple(token_log_probs))
 
 
-def _allowed(
+def allowed_only(
     log_p: Tensor,
     t: int,
     histories: Sequence[Sequence[int]],
@@ -326,7 +328,7 @@ def _would_repeat(history: Sequence[int], ngram: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Open:
+class OpenHypothesis:
     """A hypothesis that has not ended."""
 
     tokens: tuple[int, ...]
@@ -337,12 +339,12 @@ class _Open:
 
 
 @dataclass
-class _Sentence:
+class SentenceBeam:
     """One sentence under beam search."""
 
     number: int
     max_length: int
-    beam: list[_Open]
+    beam: list[OpenHypothesis]
     """A row of the batch each, the likeliest first."""
     finished: list[Hypothesis]
     """What has ended, best first."""
@@ -350,7 +352,7 @@ class _Sentence:
 
     def extend(
         self, log_probs: Sequence[Sequence[float]], tokens: Sequence[Sequence[int]], eos_id: int, config: SearchConfig
-    ) -> list[tuple[int, _Open]]:
+    ) -> list[tuple[int, OpenHypothesis]]:
         """Each open hypothesis with its likeliest next tokens: what ends goes to `finished`, and the beam's new
         members come back, each with the place of its parent."""
         width = config.beam_size
@@ -363,17 +365,17 @@ class _Sentence:
             ),
             key=lambda candidate: -candidate[0],
         )[: 2 * width]
-        going: list[tuple[int, _Open]] = []
+        going: list[tuple[int, OpenHypothesis]] = []
         seen: list[Candidate] = []
         for rank, (total, place, gain, token) in enumerate(candidates):
             parent = self.beam[place]
             state: Literal["kept", "finished", "pruned"] = "pruned"
             if token != eos_id:
                 if len(going) < width:
-                    going.append((place, _Open((*parent.tokens, token), (*parent.gains, gain), total)))
+                    going.append((place, OpenHypothesis((*parent.tokens, token), (*parent.gains, gain), total)))
                     state = "kept"
             elif rank < width and total > NEVER:  # one of lower rank would not have been kept
-                ended = _hypothesis(parent.tokens, (*parent.gains, gain), True, config.length_penalty)
+                ended = scored_hypothesis(parent.tokens, (*parent.gains, gain), True, config.length_penalty)
                 self.finished.append(ended)
                 state = "finished"
             if self.watch is not None:
@@ -406,7 +408,7 @@ class _Sentence:
         if len(best) < config.n_best:
             ended = {h.tokens for h in self.finished}
             rest = [
-                _hypothesis(h.tokens, h.gains, False, config.length_penalty)
+                scored_hypothesis(h.tokens, h.gains, False, config.length_penalty)
                 for h in self.beam
                 if h.log_prob > NEVER and h.tokens not in ended
             ]
@@ -428,14 +430,14 @@ def beam_search(
     leaves the batch.
     """
     prefixes = prefixes or [()] * len(max_lengths)
-    live = [_Sentence(b, longest, [_Open((), (), 0.0)], [], watch) for b, longest in enumerate(max_lengths)]
+    live = [SentenceBeam(b, longest, [OpenHypothesis((), (), 0.0)], [], watch) for b, longest in enumerate(max_lengths)]
     done: dict[int, list[Hypothesis]] = {}
     newest = torch.full((len(live),), vocabulary.start_id, dtype=torch.long)
     t = 0
     while live:
         log_p = log_probabilities(state.step(newest), vocabulary.forbidden)  # (N, V)
         histories = [h.tokens for s in live for h in s.beam]
-        allowed = _allowed(log_p, t, histories, [prefixes[s.number] for s in live], vocabulary, config)
+        allowed = allowed_only(log_p, t, histories, [prefixes[s.number] for s in live], vocabulary, config)
         best, ids = top_tokens(allowed, min(2 * config.beam_size, log_p.size(-1)))  # (N, 2 W)
         log_probs, tokens = best.tolist(), ids.tolist()
 

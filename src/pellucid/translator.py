@@ -20,18 +20,21 @@ from pellucid.alignment import aligned, cross_attention
 from pellucid.calibration import Calibration, Reading
 from pellucid.checkpoint import LoadedModel, load_model
 from pellucid.config import SearchConfig
+from pellucid.constrained_search import Phrase
 from pellucid.engines.engine import make_engine
 from pellucid.engines.search_engine import Engine, Request, padded
 from pellucid.errors import ConfigError, DataError
 from pellucid.handling import Handler
 from pellucid.machine import available_cores
 from pellucid.model.transformer import Transformer
+from pellucid.phrases import Phrasebook
 from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities
 from pellucid.shortlist import Shortlist
 from pellucid.text.loops import is_loop
 from pellucid.text.options import TextOptions
 from pellucid.text.placement import Attention
 from pellucid.text.sentences import join
+from pellucid.text.spans import Span
 from pellucid.translation import Alternative as Alternative
 from pellucid.translation import Translation as Translation
 
@@ -65,6 +68,8 @@ class Segment:
     text: str
     separator: str
     ids: list[int]
+    phrases: tuple[Phrase, ...] = ()
+    """What its translation must say."""
 
 
 class Translator:
@@ -129,6 +134,10 @@ class Translator:
     def calibration(self) -> Calibration:
         """What was measured of the model, if it was."""
         return Calibration.load(self.loaded.directory)
+
+    @cached_property
+    def _phrasebook(self) -> Phrasebook:
+        return Phrasebook(self.target_tokenizer)
 
     @property
     def source_language(self) -> str | None:
@@ -212,20 +221,34 @@ class Translator:
         return Handler(self, options, config, scores).translate(texts, prefixes, seeds)
 
     def translate_plain(
-        self, texts: Sequence[str], config: SearchConfig, prefixes: Sequence[str], seeds: Sequence[int], scores: bool
+        self,
+        texts: Sequence[str],
+        config: SearchConfig,
+        prefixes: Sequence[str],
+        seeds: Sequence[int],
+        scores: bool,
+        terms: Sequence[Sequence[Span]] = (),
     ) -> list[Translation]:
         """The translations of `texts` as they are; only what is too long is split.
 
         Args:
             prefixes: how each must begin ("" leaves it free).
             seeds: where the random numbers of each start.
+            terms: for each text, stretches of it, and the text that its translation must have for each; none given:
+                nothing. A translation may still lack one: that is unfinished, or not to be had from the pieces.
+
+        Raises:
+            ConfigError: something that the engine cannot do.
         """
         segments: list[Segment] = []
         owners: list[int] = []
         begins: list[list[int]] = []
         own_seeds: list[int] = []
         for i, text in enumerate(texts):
-            for k, segment in enumerate(self.segments(text)):
+            own = self.segments(text)
+            if terms and terms[i]:
+                own = self._with_phrases(text, own, terms[i])
+            for k, segment in enumerate(own):
                 segments.append(segment)
                 owners.append(i)
                 wanted = prefixes[i] if k == 0 else ""
@@ -255,7 +278,8 @@ class Translator:
             ids = [[*segments[i].ids, self.source_tokenizer.eos_id] for i in batch]
             longest = [self.max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)]
             starts, own_seeds = [begins[i] for i in batch], [seeds[i] for i in batch]
-            results = self.engine.search(Request(ids, longest, config, starts, own_seeds, scores))
+            phrases = [segments[i].phrases for i in batch]
+            results = self.engine.search(Request(ids, longest, config, starts, own_seeds, scores, phrases))
             for i, hypotheses in zip(batch, results, strict=True):
                 found[i] = hypotheses
         return found
@@ -360,6 +384,17 @@ class Translator:
                 packed.append((part, between))
                 size = length
         return packed
+
+    def _with_phrases(self, text: str, segments: Sequence[Segment], terms: Sequence[Span]) -> list[Segment]:
+        """The segments of `text`, each with what the terms that are wholly in it make it say."""
+        found = []
+        start = len(text) - len(text.lstrip())
+        for segment in segments:
+            end = start + len(segment.text)
+            inside = (self._phrasebook.phrase(term.text) for term in terms if start <= term.start and term.end <= end)
+            found.append(dataclasses.replace(segment, phrases=tuple(phrase for phrase in inside if phrase is not None)))
+            start = end + len(segment.separator)
+        return found
 
     # --- aligning ---------------------------------------------------------------------------------------------------
 

@@ -44,14 +44,16 @@ class CTranslate2Engine:
         self._parts = 1 if together else torch.get_num_threads()
         self._longest_source, self._longest = len(model.src_positions.table), len(model.tgt_positions.table)
 
-    def refuses(self, source: Sequence[int], config: SearchConfig, prefix: Sequence[int]) -> str | None:
-        """What of this it cannot do; None: nothing."""
+    def refuses(self, request: Request, number: int) -> str | None:
+        """What of a sentence of `request` it cannot do; None: nothing."""
+        config = request.config
         for what, wanted in (
             ("draw at random", config.sample),
-            ("begin with a prefix", bool(prefix)),
+            ("begin with a prefix", bool(request.prefixes[number])),
+            ("say what it must", bool(request.phrases[number])),
             ("forbid an early end as we do", config.min_length),
             ("avoid repeated n-grams as we do", config.no_repeat_ngram),
-            ("read a source as long as this", len(source) > self._longest_source),
+            ("read a source as long as this", len(request.sources[number]) > self._longest_source),
         ):
             if wanted:
                 return what
@@ -64,8 +66,8 @@ class CTranslate2Engine:
             ConfigError: something that CTranslate2 cannot do.
         """
         sources, config = request.sources, request.config
-        for source, prefix in zip(sources, request.prefixes, strict=True):
-            if what := self.refuses(source, config, prefix):
+        for i in range(len(request)):
+            if what := self.refuses(request, i):
                 raise ConfigError(f"CTranslate2 cannot {what}", hint="--engine torch")
         # One more than the longest: the end mark.
         found: list[list[Hypothesis]] = []

@@ -102,9 +102,8 @@ class _Either:
     def search(self, request: Request) -> list[list[Hypothesis]]:
         """See :class:`~pellucid.engines.search_engine.Engine`."""
         parts: dict[bool, list[int]] = {}
-        for i, (source, prefix) in enumerate(zip(request.sources, request.prefixes, strict=True)):
-            refused = self._ctranslate2.refuses(source, request.config, prefix)
-            parts.setdefault(refused is None, []).append(i)
+        for i in range(len(request)):
+            parts.setdefault(self._ctranslate2.refuses(request, i) is None, []).append(i)
         found: dict[int, list[Hypothesis]] = {}
         for it_can, numbers in parts.items():
             engine: Engine = self._ctranslate2 if it_can else self._own

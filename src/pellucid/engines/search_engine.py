@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pellucid.config import SearchConfig
+from pellucid.constrained_search import Phrase, constrained_search
 from pellucid.search import Hypothesis, SearchState, Vocabulary, Watch, beam_search, search
 
 PART_ROWS = 4
@@ -36,10 +37,13 @@ class Request:
     """For each sentence, where its random numbers start; none given: their places."""
     scores: bool = True
     """See :func:`pellucid.search.search`."""
+    phrases: Sequence[Sequence[Phrase]] = ()
+    """For each sentence, what its translation must say; none given: nothing. Where there are any, no sentence is drawn at random."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prefixes", self.prefixes or [()] * len(self.sources))
         object.__setattr__(self, "seeds", self.seeds or range(len(self.sources)))
+        object.__setattr__(self, "phrases", self.phrases or [()] * len(self.sources))
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -48,7 +52,8 @@ class Request:
         """Those sentences alone."""
         sources, lengths = [self.sources[i] for i in numbers], [self.max_lengths[i] for i in numbers]
         prefixes, seeds = [self.prefixes[i] for i in numbers], [self.seeds[i] for i in numbers]
-        return Request(sources, lengths, self.config, prefixes, seeds, self.scores)
+        phrases = [self.phrases[i] for i in numbers]
+        return Request(sources, lengths, self.config, prefixes, seeds, self.scores, phrases)
 
 
 class Engine(Protocol):
@@ -103,10 +108,11 @@ class StateEngine:
 
 
 def searched(state: SearchState, request: Request, vocabulary: Vocabulary) -> list[list[Hypothesis]]:
-    """:func:`pellucid.search.search` for a request."""
-    return search(
-        state, request.max_lengths, vocabulary, request.config, request.prefixes, request.seeds, scores=request.scores
-    )
+    """:func:`pellucid.search.search` for a request, or the search for what must be said if any of it has phrases."""
+    lengths, config, prefixes = request.max_lengths, request.config, request.prefixes
+    if any(request.phrases):
+        return constrained_search(state, lengths, vocabulary, config, request.phrases, prefixes)
+    return search(state, lengths, vocabulary, config, prefixes, request.seeds, scores=request.scores)
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Tensor:

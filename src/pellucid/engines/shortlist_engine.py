@@ -18,7 +18,8 @@ from pellucid.shortlist import Shortlist
 class ShortlistEngine(StateEngine):
     """A :class:`StateEngine` that looks only at the target pieces that a sentence may have.
 
-    Sentences without a list, and those whose prefix has other pieces, are searched in the whole vocabulary.
+    Sentences without a list, those whose prefix has other pieces, and those with phrases that they must say are searched
+    in the whole vocabulary.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class ShortlistEngine(StateEngine):
         lists: dict[int, np.ndarray] = {}
         for i, (source, prefix) in enumerate(zip(request.sources, request.prefixes, strict=True)):
             own = self._shortlist.of(source)
-            if own is not None and np.isin(prefix, own).all():
+            if own is not None and np.isin(prefix, own).all() and not request.phrases[i]:
                 lists[i] = own
         found: dict[int, list[Hypothesis]] = {}
         others = [i for i in range(len(request)) if i not in lists]
