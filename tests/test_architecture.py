@@ -18,6 +18,8 @@ LADDER = """
     version errors terminal machine
     config demo_data data.characters data.shift data.writing
     config demo_data calibration translation data.characters data.shift data.writing
+    text.spans text.sentences text.loops text.markup
+    text.html
     data.formats.pair data.formats.lines data.formats.languages data.formats.inline data.formats.charset data.near data.rules
     data.overlap data.language
     data.formats.registry data.formats.columns data.formats.xml_stream data.formats.gettext
@@ -25,8 +27,7 @@ LADDER = """
     data.formats.text
     data.formats.*
     data.formats.tmx_document data.formats.xliff_document data.formats.po_document
-    text.spans text.sentences text.loops
-    text.bare text.html text.terms
+    text.bare text.terms
     text.options text.placement
     data.corpus
     data.check

@@ -74,6 +74,8 @@ def test_a_document_of_html(model, tmp_path):
     assert out.startswith("<html>\n<body>\n<p>") and out.endswith("</p>\n<script>red()</script>\n</body>\n</html>\n")
     assert "green" not in out and out.count("<b>") == 1
     assert run("translate", model, "--format", "html", "--n-best", 2).code == 2
+    assert run("translate", model, tmp_path / "page.html", "--out", tmp_path / "filled.html").code == 0
+    assert (tmp_path / "filled.html").read_text() == out
 
 
 def test_sentences_one_by_one(model):

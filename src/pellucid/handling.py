@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,6 +36,10 @@ from pellucid.translation import Alternative, Translation
 
 LEARNABLE = frozenset(("printf", "brace", "bracket"))
 """Kinds that a model may have learnt to copy."""
+LONGEST = 4000
+"""Characters of what is translated as one, at most: attention grows with the square. The model splits far shorter texts."""
+MOST_SPANS = 100
+"""Placeholders and tags in it, at most; they may be nested."""
 RETRY_NGRAM = 3
 SEED_STEP = 104_729
 CONSTRAINED_BEAM = 8
@@ -152,7 +157,7 @@ class Handler:
         partners = pair_tags(spans)
         parts: list[str | _Sentence] = []
         at = first = 0
-        for sentence, between in self._sentences("".join(masked)):
+        for sentence, between in _cut_long(self._sentences("".join(masked)), spans):
             stripped = sentence.strip()
             start = at + len(sentence) - len(sentence.lstrip())
             end = start + len(stripped)
@@ -390,6 +395,30 @@ class Handler:
             tuple(token for t in every for token in t.source_tokens),
             tuple(dict.fromkeys(name for t in every for name in t.damaged)),
         )  # fmt: skip
+
+
+def _cut_long(sentences: Sequence[tuple[str, str]], spans: Sequence[Span]) -> Iterator[tuple[str, str]]:
+    """Sentences, with what stands behind each; what is too long in parts, at a space if there is one, never in a span."""
+    starts = [span.start for span in spans]
+    at = 0
+    for sentence, between in sentences:
+        rest = sentence
+        while True:
+            first = bisect_left(starts, at)
+            stop = min(
+                at + LONGEST, spans[first + MOST_SPANS].start if first + MOST_SPANS < len(spans) else at + LONGEST
+            )
+            across = bisect_left(starts, stop) - 1
+            if across >= first and spans[across].end > stop:
+                stop = starts[across] if starts[across] > at else spans[across].end
+            if stop - at >= len(rest):
+                break
+            space = rest.rfind(" ", (stop - at) // 2, stop - at) + 1
+            length = space or stop - at
+            yield rest[:length], ""
+            at, rest = at + length, rest[length:]
+        yield rest, between
+        at += len(rest) + len(between)
 
 
 def _together(text: _Text) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import html.parser
 import json
 import re
 import shutil
@@ -621,35 +620,7 @@ def test_any_subtitles_come_back_as_they_were_and_times_are_always_kept(place, c
 
 # --- HTML -------------------------------------------------------------------------------------------------------------
 
-PAGE = """<!DOCTYPE html>
-<html><head><meta charset="utf-8"><title>Tea &amp; milk</title><style>p { x: y }</style>
-<script>if (a < b) say("<b>hi</b>");</script></head>
-<body class=x><!-- note -->
-<h1 title="Main page">Welcome</h1>
-<p>The <b>big dog</b> plays with a
-  <a href="x?a=1&b=2" title='the "ball"'>red ball</a> in <code>x &lt; y</code> today.<br/>Next line
-<img src="a.png" alt="A dog &amp; a cat"></p>
-<p translate="no">Keep <b>this</b></p><div class="notranslate a">And <div>this</div></div>
-<ul><li>One<li>Two</ul><pre>no</pre><p>5 + 5</p>
-</body></html>
-"""
-
-
-def test_a_page(files):
-    expected = (
-        PAGE.replace("Tea &amp; milk", "TEA &amp; MILK")
-        .replace('"Main page">Welcome', '"MAIN PAGE">WELCOME')
-        .replace("The <b>big dog</b> plays with a\n  <a", "THE <b>BIG DOG</b> PLAYS WITH A <a")
-        .replace("title='the \"ball\"'>red ball", 'title="THE &quot;BALL&quot;">RED BALL')
-        .replace("in <code>", "IN <code>")
-        .replace("today.", "TODAY.")
-        .replace("Next line\n", "NEXT LINE ")
-        .replace("A dog &amp; a cat", "A DOG &amp; A CAT")
-        .replace("One<li>Two", "ONE<li>TWO")
-        .replace("5 + 5", "5 + 5")
-    )
-    assert files.fill(PAGE, "a.html") == expected
-    assert files.fill(PAGE, "a.html", translate=nothing) == PAGE
+# What of a page is text, and where its tags go, is in tests/test_pages.py.
 
 
 def test_a_page_in_another_character_set(files):
@@ -660,15 +631,6 @@ def test_a_page_in_another_character_set(files):
         files.fill(page.decode("cp1252").replace("iso-8859-1", "klingon"), "a.htm")
     with pytest.raises(DataError, match="must be utf-8"):
         files.fill(b"<p>caf\xe9</p>", "a.htm")
-
-
-def test_markup_without_end_is_no_text(files):
-    for page in ("<p>a</p><a href='x", "a<!-- b", "a<b c", "a<![CDATA[ b", "a</", "a<?b", "a<script>b"):
-        assert (
-            files.fill(page, "a.html") == page.replace("a", "A", 1) if page[0] == "a" else page.replace("<p>a", "<p>A")
-        )
-    assert files.fill("a < b > c", "a.html") == "A &lt; B &gt; C"
-    assert files.fill("<b title='x > y' z=>a</b>", "a.html") == '<b title="X &gt; Y" z=>A</b>'
 
 
 @pytest.mark.parametrize("name", ["a.html", "a.po", "a.srt", "a.vtt"])
@@ -682,36 +644,6 @@ def test_the_time_grows_with_the_length(files, name, piece):
     started = time.process_time()
     assert files.fill(content, name, translate=nothing) == content
     assert time.process_time() - started < 10
-
-
-class Tags(html.parser.HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append(tag)
-
-    def handle_endtag(self, tag):
-        self.found.append("/" + tag)
-
-
-@given(
-    parts=st.lists(
-        st.sampled_from(
-            ["<p>", "</p>", "<b>", "</b>", "a", " ", "dog", "&amp;", "&", "<", ">", "<!-- x -->", "<!--", "<br>", "\n",
-             '<img alt="cat">', "<a title='x y'>", "</a>", "<script>", "</script>", "<pre>", "</pre>", "&#38;", "<?x", "<!d",
-             "<p translate=no>", "</", "&eacute", "<style>", "\r", "ü", "]]>", "<svg/>", "<b", "\0"]
-        )
-    )
-)  # fmt: skip
-@settings(max_examples=300, deadline=None)
-def test_any_page_comes_back_as_it_was_and_its_tags_are_always_kept(place, parts):
-    page = "".join(parts)
-    assert place.fill(page, "a.html", translate=nothing) == page
-    assert Tags(place.fill(page, "a.html", translate=lambda texts: ("wort" for _ in texts))).found == Tags(page).found
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------

@@ -385,6 +385,15 @@ def test_a_catalogue_and_subtitles_keep_all_but_their_texts(client):
         assert all(line in got for line in content.decode().splitlines() if line.startswith(("#", "00:")))
 
 
+def test_a_page_is_translated_as_html(client):
+    page = '<p title="1 2">3 <b>4 5</b> a</p><script>6</script>'
+    body, headers = file_body("a.html", page.encode(), source="en", target="de")
+    url = client.ask("/translate_file", body, headers=headers).json["translatedFileUrl"]
+    got = client.ask(url.removeprefix(client.url)).body.decode()
+    assert got == expected(client, page, html=True)[0] != page
+    assert got.count("<b>") == 1 and got.endswith("</p><script>6</script>")
+
+
 @pytest.mark.parametrize("name, content, fields, said", [
     ("a.exe", b"1", {"source": "en", "target": "de"}, "file format not supported"), ("", b"1", {"source": "en", "target": "de"}, ""),
     ("../../a.txt", b"\xff", {"source": "en", "target": "de"}, "UTF-8"), ("a.po.gz", b"1", {"source": "en", "target": "de"}, "not supported"), ("a.xliff", b"<x", {"source": "en", "target": "de"}, "the file"), ("a.txt", b"1", {"source": "en"}, "missing target"),

@@ -21,7 +21,7 @@ def test_stretches_end_at_block_tags_and_go_on_through_inline_ones():
 @pytest.mark.parametrize(
     "kept",
     ["<script>var a = 'text <b>';</script>", "<style>p { color: red }</style>", "<!-- a note -->", "<!DOCTYPE html>",
-     "<p translate='no'>not this <p>nor this</p></p>", '<div class="a notranslate b">no</div>', "<pre><code>x = y</code></pre>",
+     "<div translate='no'>not this <div>nor this</div></div>", '<div class="a notranslate b">no</div>', "<pre><code>x = y</code></pre>",
      "<svg><text>no</text></svg>", "<textarea>no</textarea>", "<td>12 %</td>", "<?php echo ?>", "<p>&lt;&nbsp;</p>"],
 )  # fmt: skip
 def test_what_is_no_text(kept):

@@ -160,13 +160,12 @@ def command(
     import time
 
     from pellucid.config import DataConfig
-    from pellucid.data.formats.document import fill_file
+    from pellucid.data.formats.document import fill_file, has_html
     from pellucid.data.memory import read_memory
     from pellucid.errors import ConfigError
     from pellucid.machine import available_cores
     from pellucid.translator import Translator
 
-    handling = _handling(text_format, protect, glossary, dnt, split_sentences, retry_loops)
     is_html = text_format == "html"
     if is_html and n_best is not None and n_best > 1:
         raise ConfigError("--n-best is for lines; a document has one translation")
@@ -185,6 +184,8 @@ def command(
         raise ConfigError(
             "--memory, --fuzzy, --source-lang and --target-lang are for a file that is filled: --out FILE"
         )
+    in_html = has_html(files[0]) if out is not None else is_html
+    handling = _handling("html" if in_html else "text", protect, glossary, dnt, split_sentences, retry_loops)
     translator = Translator.load(model, device=device, threads=threads, engine=engine, shortlist=shortlist)
     defaults = translator.loaded.search
     if n_best is not None and given["beam_size"] is None and not given["sample"]:

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path, PurePath
 
 from pellucid.config import DataConfig
-from pellucid.data.formats.document import document_reader, document_suffixes, fill
+from pellucid.data.formats.document import document_reader, document_suffixes, fill, has_html
 from pellucid.errors import DataError
 from pellucid.server.refusal import Refusal
 from pellucid.server.service import Outcome, Service
@@ -75,12 +75,13 @@ class Documents:
         loop = asyncio.get_running_loop()
         gone = threading.Event()  # nobody waits for it any more
         slices: list[Future[Outcome]] = []  # the one that is being translated
+        manner = Manner(html=has_html(str(path)))
 
         def translations(texts: Iterator[str]) -> Iterable[str]:
             while some := list(islice(texts, self._service.limits.texts)):
                 if gone.is_set():
                     return
-                asked = self._service.translate(some, start, goal, Manner())
+                asked = self._service.translate(some, start, goal, manner)
                 slices[:] = [asyncio.run_coroutine_threadsafe(asked, loop)]
                 yield from (answer.text for answer in slices[0].result().answers)
 

@@ -79,10 +79,10 @@ def take_out(
             after, at = right, at + 1
         elif bare.endswith(" ") and PUNCTUATION.match(right) and stand_in != len(bare) - 1:
             bare, before = bare[:-1], " "
-            for k, mark in enumerate(marks):
-                if mark.at > len(bare):  # taken out behind the same space, which the first of them now has
-                    marks[k] = dataclasses.replace(mark, at=len(bare), before=before + mark.before)
-                    before = ""
+            behind = next((k for k in range(len(marks), 0, -1) if marks[k - 1].at <= len(bare)), 0)
+            for k in range(behind, len(marks)):  # taken out behind the same space, which the first of them now has
+                marks[k] = dataclasses.replace(marks[k], at=len(bare), before=before + marks[k].before)
+                before = ""
         elif is_space(span.text) and bare and right:
             instead, stand_in = " ", len(bare)
         marks.append(Mark(span, len(bare), before, after, instead, _side(left), _side(right), partner))

@@ -4,19 +4,20 @@ A stretch is what a reader sees as one run of text: it goes on through inline ta
 (`<p>`, `<td>`, `<br>`). Its inline tags are spans; so are inline elements that must not be translated (`<code>`,
 `translate="no"`, `class="notranslate"`), whole. What is in `<script>`, `<style>` and their like is no text.
 
-Attributes that people read (`alt`, `title`, `placeholder`, ...) are translated before, see :func:`attributes`.
+Attributes that people read (`alt`, `title`, `placeholder`, ...) are translated before, see :func:`attributes`. A page may
+be translated whole, or by its :func:`fragments`, which is the same.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html.parser import HTMLParser
-from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from pellucid.text import markup
+from pellucid.text.markup import Part
 from pellucid.text.spans import Span, find_spans, tag_span
 
 INLINE = frozenset(
@@ -84,17 +85,19 @@ VERBATIM = frozenset(
         "var",
         "tt",
         "textarea",
+        "xmp",
+        "noembed",
+        "noframes",
     ]
 )
-VOID = frozenset(
-    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
-)
+NOT_NESTED = frozenset(("p", "option"))
+"""Where one of these begins, the one before it ends."""
 READ = frozenset(
     ["alt", "title", "placeholder", "aria-label", "aria-description", "aria-placeholder", "aria-roledescription"]
 )
 BUTTONS = frozenset(("button", "submit", "reset"))
 DESCRIPTIONS = frozenset(("description", "og:title", "og:description", "twitter:title", "twitter:description"))
-ATTRIBUTE = re.compile(r"""([^\s"'<>/=]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'=<>`]+)|[^\s"'<>/=]+""")
+PRE = "<pre>", "</pre>"
 SPACE = re.compile(r"[ \t\r\n\f]+")
 
 
@@ -119,132 +122,146 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class _Event:
-    kind: Literal["open", "alone", "close", "text", "entity", "note", "other"]
+class Fragment:
+    """A part of a page in which there is something to translate: a stretch, or a tag with attributes that people read."""
+
     start: int
     end: int
-    name: str = ""
-    attributes: tuple[tuple[str, str | None], ...] = ()
+    preformatted: bool
+    """Whether it stands in `<pre>`."""
+    text: str
+    """The fragment as a page of its own, in a `<pre>` if it stands in one."""
+    plain: str | None
+    """What people read, if no markup stands between its letters."""
+    before: str
+    after: str
+    """The markup and the spaces around that."""
+
+    def unwrapped(self, translation: str) -> str:
+        """A translation of `text` as it stands in the page."""
+        return translation.removeprefix(PRE[0]).removesuffix(PRE[1]) if self.preformatted else translation
 
 
-class _Reader(HTMLParser):
-    """Where everything begins. What there is between two beginnings belongs to the first: nothing is lost."""
+class _Unit(NamedTuple):
+    """A part of a page, or several that stay together: an element that is not translated."""
 
-    def __init__(self, document: str) -> None:
-        super().__init__(convert_charrefs=False)
-        self._lines = [0, *accumulate(len(line) + 1 for line in document.split("\n"))]
-        self._found: list[tuple[str, int, str, tuple[tuple[str, str | None], ...]]] = []
-        self.feed(document)
-        self.close()
-        ends = [*(start for _, start, _, _ in self._found), len(document)][1:]
-        self.events = [
-            _Event(kind, start, end, name, attributes)  # type: ignore[arg-type]
-            for (kind, start, name, attributes), end in zip(self._found, ends, strict=True)
-            if start < end
-        ]
+    kind: Literal["text", "inline", "block"]
+    part: Part
+    """The first."""
+    end: int
+    preformatted: bool
+    kept: bool
+    """Whether its attributes stay too."""
 
-    def _add(self, kind: str, name: str = "", attributes: Sequence[tuple[str, str | None]] = ()) -> None:
-        line, column = self.getpos()
-        self._found.append((kind, self._lines[line - 1] + column, name, tuple(attributes)))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._add("alone" if tag in VOID else "open", tag, attrs)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._add("alone", tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        self._add("close", tag)
-
-    def handle_data(self, data: str) -> None:
-        self._add("text")
-
-    def handle_entityref(self, name: str) -> None:
-        self._add("entity")
-
-    def handle_charref(self, name: str) -> None:
-        self._add("entity")
-
-    def handle_comment(self, data: str) -> None:
-        self._add("note")
-
-    def handle_decl(self, decl: str) -> None:
-        self._add("other")
-
-    def handle_pi(self, data: str) -> None:
-        self._add("other")
-
-    def unknown_decl(self, data: str) -> None:
-        self._add("other")
+    @property
+    def start(self) -> int:
+        return self.part.start
 
 
-def attributes(document: str) -> list[Attribute]:
+def _units(page: str) -> Iterator[_Unit]:
+    waiting: Part | None = None  # where an element began that is not translated
+    depth = preformatted = 0
+    for part in [*markup.parts(page), Part("other", len(page), len(page))]:
+        if waiting is not None:
+            again = part.kind == "open" and part.name == waiting.name
+            ends_it = part.start == len(page) or (again and part.name in NOT_NESTED)
+            depth += 1 if again else -1 if part.kind == "close" and part.name == waiting.name else 0
+            if depth and not ends_it:
+                continue
+            end = part.start if ends_it else part.end
+            kind: Literal["inline", "block"] = "inline" if waiting.name in INLINE else "block"
+            yield _Unit(kind, waiting, end, preformatted > 0, _says_no(page, waiting))
+            waiting = None
+            if not ends_it:
+                continue
+        if part.kind == "open" and (part.name in VERBATIM or _says_no(page, part)):
+            waiting, depth = part, 1
+        elif part.start < part.end:
+            if part.name == "pre":
+                preformatted = max(0, preformatted + {"open": 1, "close": -1}.get(part.kind, 0))
+            is_inline = part.kind == "note" or part.name in INLINE
+            kept = part.kind == "alone" and _says_no(page, part)
+            yield _Unit(
+                "text" if part.kind == "text" else "inline" if is_inline else "block",
+                part, part.end, preformatted > 0, kept,
+            )  # fmt: skip
+
+
+def _says_no(page: str, part: Part) -> bool:
+    if "translate" not in page[part.start : part.end].lower():
+        return False
+    given = {name: value.lower() for name, value, _, _ in markup.attributes(page, part)}
+    return given.get("translate") == "no" or "notranslate" in given.get("class", "").split()
+
+
+def attributes(page: str) -> list[Attribute]:
     """The attributes that people read, in order; none inside of what must not be translated."""
-    found = []
-    events = _Reader(document).events
-    ends = _verbatim(events)
-    i = 0
-    while i < len(events):
-        event = events[i]
-        if i in ends and _says_no(event):
-            i = ends[i]
-            continue
-        if event.kind in ("open", "alone"):
-            found += _readable(document, event)
-        i = ends.get(i, i + 1)
-    return found
+    return [attribute for unit in _units(page) if not unit.kept for attribute in _readable(page, unit.part)]
 
 
-def _readable(document: str, event: _Event) -> list[Attribute]:
-    given = {name.lower(): value or "" for name, value in event.attributes}
+def _readable(page: str, part: Part) -> list[Attribute]:
+    if part.kind not in ("open", "alone"):
+        return []
+    given = markup.attributes(page, part)
+    values = {name: value.lower() for name, value, _, _ in reversed(given)}  # the first of a name counts
     names = set(READ)
-    if event.name == "input" and given.get("type", "").lower() in BUTTONS:
+    if part.name == "input" and values.get("type", "") in BUTTONS:
         names.add("value")
-    if event.name == "meta" and (given.get("name") or given.get("property", "")).lower() in DESCRIPTIONS:
+    if part.name == "meta" and (values.get("name") or values.get("property", "")) in DESCRIPTIONS:
         names.add("content")
-    if event.name in ("track", "option", "optgroup"):
+    if part.name in ("track", "option", "optgroup"):
         names.add("label")
-    found = []
-    after_name = event.start + 1 + len(event.name)
-    for match in ATTRIBUTE.finditer(document, after_name, event.end):
-        if match[1] is not None and match[1].lower() in names:
-            text = html.unescape(match[3][1:-1] if match[3][0] in "\"'" else match[3])
-            if any(map(str.isalpha, text)):
-                found.append(Attribute(match.start(3), match.end(3), text))
-    return found
+    return [Attribute(a.start, a.end, a.value) for a in given if a.name in names and any(map(str.isalpha, a.value))]
 
 
-def stretches(document: str) -> list[Stretch]:
-    """The stretches of `document` that have a letter, in order."""
-    events = _Reader(document).events
-    ends = _verbatim(events)
+def stretches(page: str) -> list[Stretch]:
+    """The stretches of `page` that have a letter, in order."""
     found: list[Stretch] = []
     builder = _Builder()
-    preformatted = 0
-    i = 0
-    while i < len(events):
-        event = events[i]
-        raw = document[event.start : event.end]
-        if i in ends:
-            last = events[ends[i] - 1]
-            if event.name in INLINE:
-                whole = document[event.start : last.end]
-                builder.add_span(event.start, last.end, Span(0, len(whole), "tag", whole))
-            else:
-                builder.finish(found)
-            i = ends[i]
-            continue
-        if event.kind in ("text", "entity"):
-            builder.add_text(event.start, event.end, raw if preformatted else SPACE.sub(" ", raw))
-        elif event.kind == "note" or (event.name in INLINE and event.kind != "other"):
-            builder.add_span(event.start, event.end, tag_span(raw, event.name if event.kind != "alone" else ""))
-        else:
+    for unit in _units(page):
+        raw = page[unit.start : unit.end]
+        if unit.kind == "text":
+            builder.add_text(unit.start, unit.end, raw if unit.preformatted else SPACE.sub(" ", raw))
+        elif unit.kind == "block":
             builder.finish(found)
-        if event.name == "pre":
-            preformatted += {"open": 1, "close": -1}.get(event.kind, 0)
-        i += 1
+        else:
+            is_whole = unit.end > unit.part.end
+            name = unit.part.name if unit.part.kind in ("open", "close") and not is_whole else ""
+            builder.add_span(unit.start, unit.end, tag_span(raw, name))
     builder.finish(found)
     return found
+
+
+def fragments(page: str) -> Iterator[Fragment]:
+    """The fragments of `page`, in order."""
+    run: list[_Unit] = []
+    for unit in _units(page):
+        if unit.kind != "block":
+            run.append(unit)
+            continue
+        yield from _fragment(page, run)
+        run = []
+        yield from _fragment(page, [unit])
+    yield from _fragment(page, run)
+
+
+def _fragment(page: str, run: Sequence[_Unit]) -> Iterator[Fragment]:
+    texts = [unit for unit in run if unit.kind == "text" and not page[unit.start : unit.end].isspace()]
+    has_words = any(any(map(str.isalpha, html.unescape(page[text.start : text.end]))) for text in texts)
+    has_attributes = any(not unit.kept and _readable(page, unit.part) for unit in run)
+    if not (has_words or has_attributes):
+        return
+    start, end = run[0].start, run[-1].end
+    is_pre = run[0].preformatted and has_words
+    text = page[start:end].join(PRE) if is_pre else page[start:end]
+    if has_attributes or len(texts) != 1:
+        yield Fragment(start, end, is_pre, text, None, "", "")
+        return
+    inside = page[texts[0].start : texts[0].end]
+    begin = texts[0].start + len(inside) - len(inside.lstrip())
+    inside = inside.strip()
+    plain = html.unescape(inside if is_pre else SPACE.sub(" ", inside))
+    yield Fragment(start, end, is_pre, text, plain, page[start:begin], page[begin + len(inside) : end])
 
 
 class _Builder:
@@ -293,33 +310,6 @@ class _Builder:
         self._clear()
 
 
-def _verbatim(events: Sequence[_Event]) -> dict[int, int]:
-    """Where each element begins that must not be translated, and the number of the event behind it."""
-    ends: dict[int, int] = {}
-    i = 0
-    while i < len(events):
-        event = events[i]
-        if event.kind == "open" and (event.name in VERBATIM or _says_no(event)):
-            depth, k = 1, i + 1
-            while k < len(events) and depth:
-                if events[k].name == event.name:
-                    depth += {"open": 1, "close": -1}.get(events[k].kind, 0)
-                k += 1
-            ends[i] = k
-            i = k
-        elif event.kind == "alone" and _says_no(event):
-            ends[i] = i + 1
-            i += 1
-        else:
-            i += 1
-    return ends
-
-
-def _says_no(event: _Event) -> bool:
-    given = {name.lower(): (value or "").lower() for name, value in event.attributes}
-    return given.get("translate") == "no" or "notranslate" in given.get("class", "").split()
-
-
 def escaped(text: str) -> str:
     """Text as HTML between tags; quotes stay."""
     return html.escape(text, quote=False)
@@ -330,10 +320,10 @@ def quoted(text: str) -> str:
     return '"' + html.escape(text, quote=False).replace('"', "&quot;") + '"'
 
 
-def replaced(document: str, parts: Sequence[tuple[int, int, str]]) -> str:
-    """`document` with other text in the place of some stretches, which are in order."""
+def replaced(page: str, parts: Sequence[tuple[int, int, str]]) -> str:
+    """`page` with other text in the place of some stretches, which are in order."""
     out, at = [], 0
     for start, end, text in parts:
-        out += [document[at:start], text]
+        out += [page[at:start], text]
         at = end
-    return "".join([*out, document[at:]])
+    return "".join([*out, page[at:]])

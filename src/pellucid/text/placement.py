@@ -189,6 +189,8 @@ class _Placer:
             until = end_at if b == end and self._is_all(child, node) else self._words[b - 1][1] if a < b else at
             if child.from_start:
                 at = start_at
+            if child.to_end and a == b:  # all of it is in the sentence after
+                at = end_at
             if child.to_end:
                 until = end_at
             self._copy(at)
@@ -257,7 +259,9 @@ class _Placer:
         return not child.term and self._columns(child) == self._columns(parent)
 
     def _window(self, node: _Node, free: list[tuple[int, int]], first: int, end: int) -> tuple[int, int]:
-        """The target words that belong to `node`; none (at the end) if no word is free."""
+        """The target words that belong to `node`; none (at the end) if no word is free, or it has none in this sentence."""
+        if node.to_end and not self._columns(node):
+            return end, end
         share = self._weights[:, self._columns(node)].sum(1) / np.maximum(self._weights.sum(1), 1e-9)  # (T,)
         best, score = (end, end), -np.inf
         for low, high in free:

@@ -26,7 +26,10 @@ TAG = "\u2060"
 PLACEHOLDER = "\ufffc"
 CLOSERS = TAG + "\"'”’»›)\\]}"
 WIDE_CLOSERS = TAG + "”’」』）】》〉"
-END = re.compile(rf"(?:[.!?…؟۔।॥։።፧။។༎]+[{CLOSERS}]*)(?=(\s+)\S)|[。！？｡]+[{WIDE_CLOSERS}{CLOSERS}]*(?=(\s*)\S)")
+# A run of signs is taken from its beginning and whole: else a run that ends no sentence would be tried from each of them.
+END = re.compile(
+    rf"(?<![.!?…؟۔।॥։።፧။។༎])[.!?…؟۔।॥։።፧။។༎]++[{CLOSERS}]*+(?=(\s+)\S)|(?<![。！？｡])[。！？｡]++[{WIDE_CLOSERS}{CLOSERS}]*+(?=(\s*)\S)"
+)
 WIDE_END = re.compile(rf"[。！？｡][{WIDE_CLOSERS}{CLOSERS}]*$")
 SPACED_END = re.compile(rf"[.!?…][{CLOSERS}]*$")
 SPACED_START = re.compile(
@@ -54,7 +57,10 @@ ABBREVIATIONS = {
 ORDINALS = frozenset(
     ["de", "da", "no", "nb", "nn", "is", "fi", "et", "lv", "cs", "sk", "sl", "hr", "sr", "bs", "hu", "pl", "tr"]
 )
-LAST_WORD = re.compile(r"[\w.]+$")
+LAST_WORD = re.compile(r"(?<![\w.])[\w.]+$")
+LONGEST_WORD = 100
+"""Characters: no abbreviation is longer."""
+NEXT = re.compile(rf"{TAG}*(.)", re.DOTALL)
 
 
 def split_lines(text: str) -> list[tuple[str, str]]:
@@ -72,21 +78,23 @@ def split_sentences(text: str, language: str | None = None) -> list[tuple[str, s
     primary = re.split("[-_]", (language or "").lower())[0]
     known = {*ABBREVIATIONS[""].split(), *ABBREVIATIONS.get(primary, "").split()}
     has_capitals = text != text.lower()
-    parts, start = [], 0
+    parts, start, looked = [], 0, 0
+    has_word = False  # whether one stands between `start` and `looked`
     for match in END.finditer(text):
         space = match[1] if match[1] is not None else match[2]
-        after = text[match.end() + len(space) :][:1]
-        if after == TAG:
-            after = text[match.end() + len(space) :].lstrip(TAG)[:1]
+        has_word = has_word or any(map(str.isalnum, text[looked : match.start()]))
+        looked = match.end()
         if match[1] is not None:
-            if after.islower() and has_capitals:
+            after = NEXT.match(text, match.end() + len(space))
+            if after is not None and after[1].islower() and has_capitals:
                 continue
-            if match[0].rstrip(TAG) == "." and _is_within(text[start : match.start()], known, primary in ORDINALS):
+            if match[0].rstrip(TAG) == "." and _is_within(text, start, match.start(), known, primary in ORDINALS):
                 continue
-        if not any(map(str.isalnum, text[start : match.start()])):
+        if not has_word:
             continue  # "..." and "1." alone are no sentence, nor is "?!" that comes after a space
         parts.append((text[start : match.end()], space))
         start = match.end() + len(space)
+        has_word = False
     parts.append((text[start:], ""))
     return parts
 
@@ -112,9 +120,9 @@ def join(parts: Iterable[tuple[str, str, str]]) -> str:
     return text
 
 
-def _is_within(before: str, abbreviations: set[str], ordinals: bool) -> bool:
-    """Whether a full stop after `before` belongs to its last word."""
-    found = LAST_WORD.search(before)
+def _is_within(text: str, start: int, stop: int, abbreviations: set[str], ordinals: bool) -> bool:
+    """Whether the full stop at `stop` belongs to the last word of the sentence that begins at `start`."""
+    found = LAST_WORD.search(text[max(start, stop - LONGEST_WORD) : stop])
     if found is None:
         return False
     word = found[0].lstrip(".")
@@ -123,5 +131,6 @@ def _is_within(before: str, abbreviations: set[str], ordinals: bool) -> bool:
     if len(word) == 1 and word.isupper():
         return True  # an initial; "I." too, which is rarely an end
     if word.isdigit():
-        return len(word) <= 2 and (ordinals or word == before.strip())  # "3. Oktober"; "1. First of all"
+        is_all = stop - start <= LONGEST_WORD and word == text[start:stop].strip()
+        return len(word) <= 2 and (ordinals or is_all)  # "3. Oktober"; "1. First of all"
     return False

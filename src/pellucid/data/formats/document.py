@@ -41,6 +41,9 @@ class Block(NamedTuple):
     line: int
     raw: bytes
     write: Callable[[Sequence[Filling]], bytes]
+    plain: tuple[str | None, ...] = ()
+    """Where the texts are HTML: each as a memory may have it; None if markup stands between its words. What a memory
+    has is plain too."""
 
 
 BLANKS = re.compile(" {2,}")
@@ -50,13 +53,20 @@ Translate = Callable[[Iterator[str]], Iterable[str]]
 """Translations of texts, one each, in order. May read ahead."""
 
 _READERS: dict[str, DocumentReader] = {}
+_HTML: set[DocumentReader] = set()
 
 
-def register_document(*suffixes: str) -> Callable[[DocumentReader], DocumentReader]:
-    """A decorator: the function below gives the pieces of files whose names end in `suffixes`."""
+def register_document(*suffixes: str, is_html: bool = False) -> Callable[[DocumentReader], DocumentReader]:
+    """A decorator: the function below gives the pieces of files whose names end in `suffixes`.
+
+    Args:
+        is_html: whether their texts are HTML, and must be translated as such.
+    """
 
     def remember(reader: DocumentReader) -> DocumentReader:
         _READERS.update(dict.fromkeys(suffixes, reader))
+        if is_html:
+            _HTML.add(reader)
         return reader
 
     return remember
@@ -87,6 +97,15 @@ def document_reader(path: str) -> DocumentReader:
             hint="text of any kind, a line at a time: pellucid translate MODEL < INPUT > OUTPUT",
         )
     return _READERS[suffix]
+
+
+def has_html(path: str) -> bool:
+    """Whether the texts of a file are HTML: what translates them must keep their tags, and answer with HTML.
+
+    Raises:
+        DataError: no format for its suffix.
+    """
+    return document_reader(path) in _HTML
 
 
 @lru_cache(maxsize=1)
@@ -166,8 +185,8 @@ def fill(
 ) -> Filled:
     """`pieces` to `write`, in order, the texts of the blocks translated.
 
-    Lines of a text are translated one by one, and keep their line ends; so does white space around them. A block with
-    a text for which nothing comes out stays as it was.
+    Lines of a text are translated one by one, and keep their line ends (but for texts that are HTML); so does white space
+    around them. A block with a text for which nothing comes out stays as it was.
     """
     done = Filled()
     waiting: deque[bytes | tuple[Block, list[_Text]]] = deque()
@@ -178,7 +197,11 @@ def fill(
             if isinstance(piece, bytes):
                 waiting.append(piece)
             else:
-                texts = [_Text(text, memory) for text in piece.texts]
+                texts: list[_Text] = (
+                    [_Html(*each, memory) for each in zip(piece.texts, piece.plain, strict=True)]
+                    if piece.plain
+                    else [_Text(text, memory) for text in piece.texts]
+                )
                 waiting.append((piece, texts))
                 for text in texts:
                     for line in text.asked:
@@ -238,6 +261,20 @@ class _Text:
         found = iter(self.found)
         lines = [_with_edges(line, next(found)) if line.strip() else line for line in self.lines]
         return Filling("\n".join(lines), self.origin)
+
+
+class _Html(_Text):
+    """A text with markup: it is asked for as a whole."""
+
+    def __init__(self, text: str, plain: str | None, memory: Mapping[str, str] | None) -> None:
+        super().__init__(plain or "", memory)
+        self.asked = [text] if self.known is None else []
+
+    def take(self, translation: str) -> None:
+        self.found.append(translation)
+
+    def filling(self) -> Filling:
+        return Filling(self.found[0] if self.known is None else self.known.strip(), self.origin)
 
 
 def _with_edges(source: str, translation: str) -> str:
