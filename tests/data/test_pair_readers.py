@@ -76,7 +76,10 @@ def test_a_memory_is_read_with_the_line_and_name_of_each_unit(read):
     assert memory.splitlines()[3].startswith("<tu tuid='a1'>")
 
 
-@pytest.mark.parametrize("source, target", [("de", "de-DE"), ("DE", "de"), ("de_AT", "DE-at"), ("de-CH", "de")])
+@pytest.mark.parametrize(
+    "source, target",
+    [("de", "de-DE"), ("DE", "de"), ("de_AT", "DE-at"), ("de-CH", "de"), ("ger", "de"), ("de", "deu-AT")],
+)
 def test_languages_are_chosen_by_their_first_subtag_in_any_case(read, source, target):
     config = DataConfig(source_language="EN-us", target_language=target)
     memory = tmx_memory(unit(("en-GB", "tea"), ("fr", "the"), (source, "Tee"), ("den", "other")))
@@ -100,6 +103,7 @@ def test_two_kinds_of_one_language_are_told_apart_by_the_whole_tag(read):
     memory = tmx_memory(unit(("en-GB", "lorry"), ("en-US", "truck")))
     config = DataConfig(source_language="en-us", target_language="en-gb")
     assert sides(read(memory, "m.tmx", config)) == [("truck", "lorry")]
+    assert sides(read(memory.replace("en-", "eng-"), "m.tmx", config)) == [("truck", "lorry")]
 
 
 def test_with_no_languages_named_the_header_says_the_source(read):
@@ -230,6 +234,8 @@ def test_a_file_of_the_other_direction_is_turned_and_one_of_others_is_refused(re
     backwards = DataConfig(source_language="de", target_language="en")
     assert sides(read(xliff_file(units), "f.xlf", backwards)) == [("Tee", "tea")]
     assert sides(read(xliff_file(units), "f.xlf", DataConfig())) == [("tea", "Tee")]
+    three = DataConfig(source_language="eng", target_language="ger")
+    assert sides(read(xliff_file(units), "f.xlf", three)) == [("tea", "Tee")]
     with pytest.raises(DataError, match="languages that are wanted") as caught:
         read(xliff_file(units), "f.xlf", DataConfig(source_language="en", target_language="fr"))
     assert caught.value.hint == "it is en to de, not en to fr"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pellucid.data.characters import Texts
+from pellucid.data.formats.languages import primary
 from pellucid.data.formats.pair import SentencePair
 from pellucid.errors import ConfigError
 
@@ -45,7 +46,7 @@ class LanguageGuess:
 
     def __init__(self, source: str | None, target: str | None) -> None:
         self._identifier = _identifier()
-        self.languages = tuple(_primary(code) if code else None for code in (source, target))
+        self.languages = tuple(primary(code) if code else None for code in (source, target))
         for language in self.languages:
             if language is not None and language not in self._identifier.labels:
                 raise ConfigError(
@@ -112,7 +113,3 @@ def _identifier() -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-def _primary(code: str) -> str:
-    return code.replace("_", "-").split("-")[0].lower()
