@@ -105,6 +105,6 @@ def test_words():
      "http://" + "(" * 30000, "<a" + " b" * 15000, "{n, plural, " + "{" * 10000, "'{" * 15000],
 )  # fmt: skip
 def test_odd_texts_take_no_time(text):
-    started = time.perf_counter()
+    started = time.process_time()
     find_spans(text)
-    assert time.perf_counter() - started < 4
+    assert time.process_time() - started < 4
