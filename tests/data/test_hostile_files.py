@@ -154,8 +154,10 @@ for module in (lines, xml_stream):
     module.open_bytes = lambda path: io.BufferedReader(Endless(), 1 << 18)
 try:
     config = DataConfig(source_language="en", target_language="de")
-    read = [(pair.source, pair.problem) for pair in reader_for("x" + suffix)("x" + suffix, config)]
-    print(len(read), read[0])
+    count, first = 0, None
+    for count, pair in enumerate(reader_for("x" + suffix)("x" + suffix, config), 1):
+        first = first or (pair.source, pair.problem)
+    print(count, first)
 except DataError as error:
     print(error)
 with open("/proc/self/status") as status:  # getrusage would count what the parent had when it started this process
@@ -228,6 +230,33 @@ def test_a_line_of_tabs_takes_little_memory():
     said, peak = endless(".tsv", 16e6, "", "\t", "")
     assert "must have 2 columns" in said
     assert peak < MOST_MEGABYTES
+
+
+@pytest.mark.parametrize(
+    "head, middle, size, said",
+    [
+        ('source,target\n"', "word " * 40 + "\n", 3e7, "field larger than field limit (131072)"),
+        ("source,target\n", ",", 1.5e7, "more than 1,048,576 characters"),
+        ('source,target\n"', 'a\n","', 2.5e6, "more than 1,048,576 characters"),
+    ],
+    ids=["open quote", "fields of a line", "fields of many lines"],
+)
+def test_a_record_of_csv_without_end_is_broken(head, middle, size, said):
+    told, peak = endless(".csv", size, head, middle, "")
+    assert told.endswith(f"(None, 'no record of CSV: {said}')")
+    assert peak < 120
+
+
+def test_a_header_of_csv_without_end_is_refused(read):
+    with pytest.raises(DataError, match="must name the columns, but has more than 1,048,576 characters") as caught:
+        read("," * 1_100_000, ".csv")
+    assert caught.value.line == 1
+
+
+def test_reading_csv_goes_on_after_a_broken_record(read):
+    pairs = read("source,target\na,A\n" + "," * 1_100_000 + '\nb,B\n"c\nd","C"\ne,E\n', ".csv")
+    assert [(pair.source, pair.line) for pair in pairs] == [("a", 2), (None, 3), ("b", 4), ("c\nd", 5), ("e", 7)]
+    assert pairs[1].problem == "no record of CSV: more than 1,048,576 characters"
 
 
 def test_many_elements_take_no_memory():

@@ -1,7 +1,8 @@
 """Comma-separated values with a header, as spreadsheets write them: quoted fields, commas and line ends inside.
 
 The first line names the columns; commas, semicolons or tabs separate them. A quotation mark that is never closed would
-swallow all lines that follow: a field of more than :data:`MOST_FIELD` characters is one broken record.
+swallow all lines that follow: a field of more than :data:`MOST_FIELD` characters, and a record of more than
+:data:`MOST_RECORD`, are broken, and reading goes on with the next line.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pellucid.data.formats.registry import register
 from pellucid.errors import DataError
 
 MOST_FIELD = csv.field_size_limit()
+MOST_RECORD = 1 << 20
+"""Characters. It bounds the number of fields too, each of which takes some 60 bytes however short it is."""
 SEPARATORS = ",;\t"
 
 
@@ -30,17 +33,18 @@ def read_csv(path: str, config: DataConfig) -> Iterator[SentencePair]:
         DataError: a header that does not say which columns are meant.
         EncodingError: bytes that are not UTF-8, unless `config.skip_bad`.
     """
-    lines = (
-        f"{text if text is not None else chr(0xFFFD)}\n" for _, text, _ in read_lines(path, skip_bad=config.skip_bad)
-    )
-    first = next(lines, None)
+    lines = _Lines(path, config.skip_bad)
+    try:
+        first = next(lines, None)
+    except csv.Error as error:
+        raise DataError(f"the first line must name the columns, but has {error}", file=path, line=1) from None
     if first is None:
         return
     separator, header = _header(first, path)
     source, target = _columns(header, config, path)
     records = csv.reader(lines, delimiter=separator, strict=True)
     while True:
-        number = records.line_num + 2  # the first line after the header, which the reader has not seen
+        number = lines.begin_record()
         try:
             fields = next(records)
         except StopIteration:
@@ -57,6 +61,30 @@ def read_csv(path: str, config: DataConfig) -> Iterator[SentencePair]:
             yield SentencePair(None, None, path, number, problem=problem)
         else:
             yield SentencePair(fields[source], fields[target], path, number)
+
+
+class _Lines:
+    """The lines of a file for `csv.reader`, as long as they are not too many for one record."""
+
+    def __init__(self, path: str, skip_bad: bool) -> None:
+        self._lines = read_lines(path, skip_bad=skip_bad)
+        self._number = self._characters = 0
+
+    def begin_record(self) -> int:
+        """The number of its first line."""
+        self._characters = 0
+        return self._number + 1
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self._number, text, _ = next(self._lines)
+        line = f"{text if text is not None else chr(0xFFFD)}\n"
+        self._characters += len(line)
+        if self._characters > MOST_RECORD:
+            raise csv.Error(f"more than {MOST_RECORD:,} characters")
+        return line
 
 
 def _header(line: str, path: str) -> tuple[str, list[str]]:
