@@ -177,7 +177,10 @@ def test_a_run_that_has_saved_no_model_yet_shows_its_curves(tmp_path):
     with serving(tmp_path) as client:
         assert client.ask("/api/training").json["records"][0]["update"] == 1
         refused = client.ask("/api/translate", {"text": "a"})
-        assert refused.status == 400 and "not saved a model yet" in refused.json["error"]
+        assert (refused.status, refused.json["code"]) == (400, "no-model-yet")
+        assert "not saved a model yet" in refused.json["error"]
+        assert client.ask("/api/translate", {"text": 1}).json["code"] == "refused"
+        assert client.ask("/api/model?model=other").json["code"] == "not-there"
     with pytest.raises(ModelFolderError):
         Inspector(tmp_path / "nothing")
 

@@ -252,7 +252,7 @@ async function ask<T>(path: string, body?: unknown): Promise<T> {
   const answer = await response.json().catch(() => null);
   if (response.ok && answer !== null) return answer as T;
   const words: string = answer?.error ?? `${response.status} ${response.statusText}`;
-  throw new ApiError(words.includes("training has not saved a model yet") ? "unsaved" : "refused", words);
+  throw new ApiError(answer?.code === "no-model-yet" ? "unsaved" : "refused", words);
 }
 
 function query(values: Record<string, string | number>): string {

@@ -27,7 +27,7 @@ export const LEARNED = { ...MODEL, name: "mock-learned", config: { ...MODEL.conf
 /** Starts it; port 0 takes a free one. `model` null: a run that has saved none yet. */
 export async function startMock(port = 0, model = MODEL) {
   const saved = () => {
-    if (!model) throw new Error("runs/young: training has not saved a model yet");
+    if (!model) throw Object.assign(new Error("runs/young: nothing is there so far"), { code: "no-model-yet" });
     return model;
   };
   let heads = { state: "none", done: 0, of: 200, error: null, table: null };
@@ -73,7 +73,7 @@ export async function startMock(port = 0, model = MODEL) {
       response.end(content);
     } catch (error) {
       response.writeHead(path[0] === "api" ? 400 : 404, { "Content-Type": "application/json" });
-      response.end(JSON.stringify({ error: error.message }));
+      response.end(JSON.stringify({ error: error.message, code: error.code ?? "refused" }));
     }
   });
   await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));

@@ -69,12 +69,12 @@ class Inspector:
         """The model, loaded when it is first needed.
 
         Raises:
-            ModelFolderError: training has not saved one yet.
+            NoModelYetError: training has not saved one yet.
         """
         with self.lock:
             if self._translator is None:
                 if not (self.directory / "config.json").exists():
-                    raise ModelFolderError(
+                    raise NoModelYetError(
                         f"{self.directory}: training has not saved a model yet", hint="look at its curves meanwhile"
                     )
                 self._translator = Translator.load(self.directory, engine=self._engine, threads=self._threads)
@@ -263,6 +263,10 @@ class Inspector:
 
 class NotThereError(PellucidError):
     """Something was asked for by a name that nothing has (any more)."""
+
+
+class NoModelYetError(ModelFolderError):
+    """Training has begun in the folder, and has saved no model so far."""
 
 
 class _Measuring:

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pellucid.errors import ConfigError, PellucidError
 from pellucid.inspection.labs import catalogue
 from pellucid.inspection.labs.base import LANGUAGES
-from pellucid.server.inspector import Inspector, NotThereError
+from pellucid.server.inspector import Inspector, NoModelYetError, NotThereError
 
 LARGEST_BODY = 256 * 1024
 CONTENT_TYPES = {
@@ -40,6 +40,12 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+REFUSALS: dict[type[PellucidError], tuple[int, str]] = {
+    NotThereError: (404, "not-there"),
+    NoModelYetError: (400, "no-model-yet"),
+    PellucidError: (400, "refused"),
+}
+"""The status and the `code` of an error's answer, by the first class that it is of. Programs read the code: words change."""
 PAGES = {"/": "index.html", "/pellucid.js": "pellucid.js", "/pellucid.css": "pellucid.css", "/NOTICE.txt": "NOTICE.txt"}
 
 logger = logging.getLogger(__name__)
@@ -188,13 +194,14 @@ def _json(value: Any, status: int = 200) -> Response:
     return JSONResponse(value, status, headers={"Cache-Control": "no-store"})
 
 
-def _error(message: str, status: int, hint: str | None = None) -> Response:
-    return _json({"error": message, **({"hint": hint} if hint else {})}, status)
+def _error(message: str, status: int, code: str = "refused", hint: str | None = None) -> Response:
+    return _json({"error": message, "code": code, **({"hint": hint} if hint else {})}, status)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, PellucidError)
-    return _error(str(error), 404 if isinstance(error, NotThereError) else 400, error.hint)
+    status, code = next(told for kind, told in REFUSALS.items() if isinstance(error, kind))
+    return _error(str(error), status, code, error.hint)
 
 
 async def _no_such_page(request: Request, error: Exception) -> Response:
@@ -204,7 +211,7 @@ async def _no_such_page(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     logger.exception("%s %s failed", request.method, request.url.path, exc_info=error)
-    return _error("something went wrong inside; the server's log says what", 500)
+    return _error("something went wrong inside; the server's log says what", 500, "failed")
 
 
 class _Guard:
@@ -228,7 +235,7 @@ class _Guard:
             answer = _error(
                 "this server answers only to localhost and to addresses in numbers",
                 421,
-                "pellucid serve --allow-host NAME",
+                hint="pellucid serve --allow-host NAME",
             )
             await answer(scope, receive, send_with_headers)
         else:
