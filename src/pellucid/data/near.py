@@ -6,8 +6,9 @@ The Jaccard similarity of two sets of words is the chance that the smallest of a
 where at least seven tenths of the 48 do. So of two texts of ten words one word may differ, mostly two.
 
 Why not a library: the well-kept one (datasketch) hashes a text at a time and keeps an index of Python objects. Here a
-chunk of texts is hashed by one numpy operation a minimum, and the bands lie in temporary files and are sorted one after
-the other, so that memory is a few numbers a text whatever the texts are.
+chunk of texts is hashed by one numpy operation a minimum, and all that is kept of it lies in temporary files. A band is
+read several times, each time for a part of its keys that can be sorted in little memory. What grows with the texts is one
+number of four bytes for each: the earliest that it is near to.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ ALIKE = 0.7
 """The share of equal minima from which two texts are near."""
 FEWEST_WORDS = 5
 """Texts with fewer words are near nothing: one word would be too much of them."""
-_COMPARED_AT_ONCE = 1 << 18
+_SORTED_AT_ONCE = 1 << 19
+_COMPARED_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE = 1 << 10
+"""Sketches that are read together from the disk: many of the same texts are asked for, and those are neighbours."""
 
 
 def signatures(words: np.ndarray, bounds: np.ndarray) -> np.ndarray:
@@ -103,46 +107,67 @@ class NearDuplicates:
         for file, keys in zip(self._bands, band_keys(signature).T, strict=True):
             file.write(keys.tobytes())
         self._sketches.write(sketches(signature).tobytes())
-        self._numbers.write((enough + self._count).astype(np.int64).tobytes())
+        self._numbers.write((enough + self._count).astype(np.uint32).tobytes())
         self._count += len(bounds) - 1
 
     def find(self) -> tuple[np.ndarray, np.ndarray]:
         """(M,) numbers of texts that are near an earlier one, ascending, and (M,) that earlier one."""
-        numbers = _whole(self._numbers, np.int64)
         self._sketches.flush()
-        # Only the rows of candidates are looked at: the rest need not come into memory.
-        rows = len(numbers), MINIMA
-        sketch = np.memmap(self._sketches, np.uint8, "r", shape=rows) if len(numbers) else np.zeros(rows, np.uint8)
-        earliest = np.arange(len(numbers))
+        count = self._numbers.tell() // 4
+        earliest = np.arange(count, dtype=np.uint32)
         for file in self._bands:
-            for later, earlier in _candidates(_whole(file, np.uint64)):
-                new = earlier < earliest[later]
-                later, earlier = later[new], earlier[new]
-                near = alike(sketch[later], sketch[earlier])
-                np.minimum.at(earliest, later[near], earlier[near])
-        found = np.flatnonzero(earliest < np.arange(len(numbers)))
-        return numbers[found], numbers[earliest[found]]
+            for keys, rows in _parts(file, count):
+                for later, earlier in _candidates(keys, rows):
+                    new = earlier < earliest[later]
+                    if not new.any():
+                        continue
+                    later, earlier = later[new], earlier[new]
+                    near = alike(self._sketches_of(later), self._sketches_of(earlier))
+                    np.minimum.at(earliest, later[near], earlier[near])
+        found = np.flatnonzero(earliest < np.arange(count, dtype=np.uint32))
+        self._numbers.seek(0)
+        numbers = np.fromfile(self._numbers, np.uint32)
+        return numbers[found].astype(np.int64), numbers[earliest[found]].astype(np.int64)
+
+    def _sketches_of(self, rows: np.ndarray) -> np.ndarray:
+        """(M, 48) uint8. Not through a map of the file: its pages would count as memory of this process."""
+        wanted, place = np.unique(rows, return_inverse=True)
+        found = np.empty((len(wanted), MINIMA), np.uint8)
+        blocks, begins = np.unique(wanted // _ROWS_AT_ONCE, return_index=True)
+        for block, begin, end in zip(blocks.tolist(), begins, [*begins[1:], len(wanted)], strict=True):
+            self._sketches.seek(block * _ROWS_AT_ONCE * MINIMA)
+            read = np.frombuffer(self._sketches.read(_ROWS_AT_ONCE * MINIMA), np.uint8).reshape(-1, MINIMA)
+            found[begin:end] = read[wanted[begin:end] - block * _ROWS_AT_ONCE]
+        return found[place]
 
 
-def _candidates(keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Texts that share a key: each with the first and with the last before it, some at a time."""
+def _parts(file: IO[bytes], count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(M,) uint64 keys of a band, and (M,) uint32 their rows, ascending; all that are equal come together."""
+    parts, half = np.uint64(-(-count // _SORTED_AT_ONCE)), np.uint64(32)
+    for part in range(int(parts)):
+        keys, rows = [], []
+        file.seek(0)
+        for begin in range(0, count, _SORTED_AT_ONCE):
+            some = np.frombuffer(file.read(8 * _SORTED_AT_ONCE), np.uint64)
+            here = np.flatnonzero(((some >> half) * parts) >> half == part).astype(np.uint32)  # by their upper halves
+            keys.append(some[here])
+            rows.append(here + np.uint32(begin))
+        yield np.concatenate(keys), np.concatenate(rows)
+
+
+def _candidates(keys: np.ndarray, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows that share a key: each with the first and with the last before it, some at a time."""
     order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    del keys
+    keys = keys[order]
+    rows = rows[order]
     begins = np.ones(len(order), bool)
-    begins[1:] = ordered[1:] != ordered[:-1]
-    del ordered
+    begins[1:] = keys[1:] != keys[:-1]
+    del keys, order
     same, starts = np.flatnonzero(~begins), np.flatnonzero(begins)
     for begin in range(0, len(same), _COMPARED_AT_ONCE):
         some = same[begin : begin + _COMPARED_AT_ONCE]
-        yield order[some], order[starts[np.searchsorted(starts, some, side="right") - 1]]
-        yield order[some], order[some - 1]
-
-
-def _whole(file: IO[bytes], dtype: type) -> np.ndarray:
-    file.flush()
-    file.seek(0)
-    return np.fromfile(file, dtype)
+        yield rows[some], rows[starts[np.searchsorted(starts, some, side="right") - 1]]
+        yield rows[some], rows[some - 1]
 
 
 @lru_cache(maxsize=1)
