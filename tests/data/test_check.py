@@ -5,6 +5,7 @@ import random
 import re
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from pellucid.config import DataConfig
 from pellucid.data import check as module
+from pellucid.data import near
 from pellucid.data.check import QUICK, Check, check_corpus, faults_with_examples, places, repeated
 from pellucid.data.check_report import CheckReport, shift_ends, shift_places
 from pellucid.data.corpus import Corpus
@@ -292,9 +294,13 @@ def test_any_pairs_can_be_checked_and_duplicates_are_counted_right(rows: list[tu
     assert lines.get("empty", []) == [i for i, (s, t) in enumerate(rows, 1) if not s.strip() or not t.strip()]
 
 
-@given(st.lists(st.integers(0, 6), max_size=30))
-def test_repeated_by_a_plain_loop(numbers: list[int]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=30), st.integers(1, 40))
+def test_repeated_by_a_plain_loop(numbers: list[tuple[int, bool]], at_once: int) -> None:
     first: dict[int, int] = {}
-    expected = {i: first[n] for i, n in enumerate(numbers) if first.setdefault(n, i) != i}
-    later, earlier = repeated(np.array(numbers, np.uint64))
+    expected = {i: first[n] for i, (n, asked) in enumerate(numbers) if asked and first.setdefault(n, i) != i}
+    keys = [
+        np.array([n << 61 for n, _ in numbers[begin : begin + 7]], np.uint64) for begin in range(0, len(numbers), 7)
+    ]
+    with mock.patch.object(near, "_SORTED_AT_ONCE", at_once):  # in parts
+        later, earlier = repeated(lambda: keys, np.array([asked for _, asked in numbers], bool))
     assert dict(zip(later.tolist(), earlier.tolist(), strict=True)) == expected

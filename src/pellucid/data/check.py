@@ -18,7 +18,7 @@ from pellucid.data import rules
 from pellucid.data.characters import Texts, tables
 from pellucid.data.corpus import Corpus
 from pellucid.data.formats.pair import SentencePair
-from pellucid.data.near import FEWEST_WORDS, NearDuplicates
+from pellucid.data.near import FEWEST_WORDS, NearDuplicates, equal_keys
 from pellucid.data.overlap import EvaluationSets
 from pellucid.data.rules import BIT, RULES
 from pellucid.data.shift import find_shifts
@@ -189,7 +189,7 @@ class Check:
             self._near.add(*_words_of_both(source, target))
         kept = self._kept
         exact = np.fromiter(map(hash, zip(source.texts, target.texts, strict=True)), np.int64, len(pairs))
-        kept.pair_hashes.append(exact)
+        kept.pair_hashes.append(exact.view(np.uint64))
         kept.sources.append(hashes[0])
         kept.targets.append(hashes[1])
         kept.lengths.append(np.stack([np.minimum(side.lengths, 65535).astype(np.uint16) for side in (source, target)]))
@@ -235,16 +235,20 @@ class Check:
         if not len(filled):
             self.close()
             return
-        seen = np.zeros(len(faults), bool)
+        seen, among = np.zeros((2, len(faults)), bool)
+        among[filled] = True
+
+        def pairs() -> Iterator[np.ndarray]:
+            for source, target in zip(kept.sources, kept.targets, strict=True):
+                yield target * np.uint64(0x9E3779B97F4A7C15) + source
+
         for rule, which in (
-            ("duplicate", lambda: repeated(np.concatenate(kept.pair_hashes)[filled])),
-            ("duplicate-normalised", lambda: repeated(_of_pairs(kept.sources, kept.targets)[filled])),
+            ("duplicate", lambda: repeated(lambda: kept.pair_hashes, among)),
+            ("duplicate-normalised", lambda: repeated(pairs, among)),
             ("near-duplicate", self._near_duplicates),
-            ("one-to-many", lambda: repeated(np.concatenate(kept.sources)[filled])),
+            ("one-to-many", lambda: repeated(lambda: kept.sources, among)),
         ):
             later, earlier = which()
-            if rule != "near-duplicate":
-                later, earlier = filled[later], filled[earlier]
             new = ~seen[later]
             later, earlier = later[new], earlier[new]
             if rule != "near-duplicate":  # pairs that are near, with one source, are one-to-many too
@@ -350,23 +354,18 @@ def places(corpus: Corpus, numbers: Iterable[int]) -> dict[int, str]:
     return {number: f"{pair.file}:{pair.line}" for number, pair in _fetch(corpus, set(numbers)).items()}
 
 
-def repeated(hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(M,) the places whose number has come before, and (M,) the first place of each of those numbers."""
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    begins = np.ones(len(order), bool)
-    begins[1:] = ordered[1:] != ordered[:-1]
-    later = np.flatnonzero(~begins)
-    starts = np.flatnonzero(begins)
-    return order[later], order[starts[np.searchsorted(starts, later, side="right") - 1]]
+def repeated(hashes: Callable[[], Iterable[np.ndarray]], among: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(M,) the places whose number has come before, and (M,) the first place of each of those numbers.
 
-
-def _of_pairs(sources: list[np.ndarray], targets: list[np.ndarray]) -> np.ndarray:
-    """(N,) uint64 hashes of pairs from those of their sides."""
-    hashes = np.concatenate(targets)
-    hashes *= np.uint64(0x9E3779B97F4A7C15)
-    hashes += np.concatenate(sources)
-    return hashes
+    Args:
+        hashes: gives N uint64 numbers, in arrays; is asked several times.
+        among: (N,) bool: which of them are looked at.
+    """
+    found = [(np.zeros(0, np.int64),) * 2]
+    for places, same, first in equal_keys(hashes, len(among), among):
+        found.append((places[same].astype(np.int64), places[first].astype(np.int64)))
+    later, earlier = (np.concatenate(side) for side in zip(*found, strict=True))
+    return later, earlier
 
 
 def _length_outliers(lengths: np.ndarray) -> tuple[float, np.ndarray]:

@@ -14,7 +14,7 @@ number of four bytes for each: the earliest that it is near to.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import lru_cache
 from typing import IO
@@ -29,7 +29,9 @@ ALIKE = 0.7
 """The share of equal minima from which two texts are near."""
 FEWEST_WORDS = 5
 """Texts with fewer words are near nothing: one word would be too much of them."""
-_SORTED_AT_ONCE = 1 << 19
+_SORTED_AT_ONCE = 1 << 18
+_MOST_PARTS = 32
+"""All keys are read once a part: of very many texts larger parts are sorted, so that the time grows no faster than they."""
 _COMPARED_AT_ONCE = 1 << 16
 _ROWS_AT_ONCE = 1 << 10
 """Sketches that are read together from the disk: many of the same texts are asked for, and those are neighbours."""
@@ -116,14 +118,13 @@ class NearDuplicates:
         count = self._numbers.tell() // 4
         earliest = np.arange(count, dtype=np.uint32)
         for file in self._bands:
-            for keys, rows in _parts(file, count):
-                for later, earlier in _candidates(keys, rows):
-                    new = earlier < earliest[later]
-                    if not new.any():
-                        continue
-                    later, earlier = later[new], earlier[new]
-                    near = alike(self._sketches_of(later), self._sketches_of(earlier))
-                    np.minimum.at(earliest, later[near], earlier[near])
+            for later, earlier in _candidates(file, count):
+                new = earlier < earliest[later]
+                if not new.any():
+                    continue
+                later, earlier = later[new], earlier[new]
+                near = alike(self._sketches_of(later), self._sketches_of(earlier))
+                np.minimum.at(earliest, later[near], earlier[near])
         found = np.flatnonzero(earliest < np.arange(count, dtype=np.uint32))
         self._numbers.seek(0)
         numbers = np.fromfile(self._numbers, np.uint32)
@@ -141,33 +142,55 @@ class NearDuplicates:
         return found[place]
 
 
-def _parts(file: IO[bytes], count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(M,) uint64 keys of a band, and (M,) uint32 their rows, ascending; all that are equal come together."""
-    parts, half = np.uint64(-(-count // _SORTED_AT_ONCE)), np.uint64(32)
-    for part in range(int(parts)):
-        keys, rows = [], []
-        file.seek(0)
-        for begin in range(0, count, _SORTED_AT_ONCE):
-            some = np.frombuffer(file.read(8 * _SORTED_AT_ONCE), np.uint64)
-            here = np.flatnonzero(((some >> half) * parts) >> half == part).astype(np.uint32)  # by their upper halves
-            keys.append(some[here])
-            rows.append(here + np.uint32(begin))
-        yield np.concatenate(keys), np.concatenate(rows)
-
-
-def _candidates(keys: np.ndarray, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _candidates(band: IO[bytes], count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Rows that share a key: each with the first and with the last before it, some at a time."""
+
+    def keys() -> Iterator[np.ndarray]:
+        band.seek(0)
+        while read := band.read(8 * _SORTED_AT_ONCE):
+            yield np.frombuffer(read, np.uint64)
+
+    for rows, same, first in equal_keys(keys, count):
+        for begin in range(0, len(same), _COMPARED_AT_ONCE):
+            some = slice(begin, begin + _COMPARED_AT_ONCE)
+            yield rows[same[some]], rows[first[some]]
+            yield rows[same[some]], rows[same[some] - 1]
+
+
+def equal_keys(
+    chunks: Callable[[], Iterable[np.ndarray]], count: int, among: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Which keys are equal, in parts of which none takes much memory; all that are equal are in one part.
+
+    Args:
+        chunks: gives `count` uint64 keys, in arrays; is asked again for every part.
+        among: (count,) bool: which of them are looked at; None: all.
+
+    Yields:
+        (M,) uint32: the places of keys, so that equal ones stand together, ascending; (R,) where in that array those
+        stand that are equal to the one before; (R,) where the first one stands that each of them is equal to.
+    """
+    parts, half = np.uint64(min(_MOST_PARTS, -(-count // _SORTED_AT_ONCE))), np.uint64(32)
+    for part in range(int(parts)):
+        keys, places, begin = [], [], 0
+        for some in chunks():
+            is_here = ((some >> half) * parts) >> half == part  # by their upper halves
+            if among is not None:
+                is_here &= among[begin : begin + len(some)]
+            here = np.flatnonzero(is_here).astype(np.uint32)
+            keys.append(some[here])
+            places.append(here + np.uint32(begin))
+            begin += len(some)
+        yield _grouped(np.concatenate(keys), np.concatenate(places))
+
+
+def _grouped(keys: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
-    rows = rows[order]
     begins = np.ones(len(order), bool)
     begins[1:] = keys[1:] != keys[:-1]
-    del keys, order
     same, starts = np.flatnonzero(~begins), np.flatnonzero(begins)
-    for begin in range(0, len(same), _COMPARED_AT_ONCE):
-        some = same[begin : begin + _COMPARED_AT_ONCE]
-        yield rows[some], rows[starts[np.searchsorted(starts, some, side="right") - 1]]
-        yield rows[some], rows[some - 1]
+    return places[order], same, starts[np.searchsorted(starts, same, side="right") - 1]
 
 
 @lru_cache(maxsize=1)
