@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pellucid.data.characters import BIDI, CONTROL, INVISIBLE, WORD, Texts, tables
+from pellucid.data.characters import BIDI, CONTROL, INVISIBLE, WORD, Texts, _powers, mixed, tables
 
 
 def hashes(*texts: str) -> list[int]:
@@ -148,3 +148,15 @@ def test_no_texts() -> None:
 def test_a_lone_surrogate_is_a_character_like_others() -> None:
     assert Texts(["a\ud800b"]).lengths.tolist() == [3]
     assert np.array_equal(Texts(["a\ud800b"]).normalised_hashes(), Texts(["A\ud800B"]).normalised_hashes())
+
+
+@pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 66, 5000])
+def test_the_place_of_each_letter_counts_in_short_and_long_words(length: int) -> None:
+    """Against the sum as it is defined, a letter after the other, in numbers without end."""
+    word = "".join("abcdefg"[i * i % 7] for i in range(length))
+    sums = [
+        sum(int(tables().values[ord(c)]) * int(_powers()[i % 4096]) for i, c in enumerate(w))
+        for w in (word, word[::-1])
+    ]
+    expected = mixed(np.array([total % 2**64 for total in sums], np.uint64))
+    assert Texts([f"({word}) ", f"a {word[::-1]}"]).words()[[0, 2]].tolist() == expected.tolist()

@@ -49,6 +49,8 @@ _INVISIBLE = frozenset(
 _SPACES = frozenset(map(ord, "\t\n\r"))
 _DIRECTIONS = frozenset([*range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 _WINDOWS_1252 = bytes(b for b in range(0x80, 0xA0) if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)).decode("cp1252")
+LONG_WORD = 64
+"""Letters: longer words are rare, and looked at one by one."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -230,13 +232,28 @@ class Texts:
         else:
             begin[1:] &= ~word[:-1]
         begins = np.flatnonzero(begin)
-        if not len(begins):
-            return np.zeros(0, np.uint64), begins
-        place = np.arange(len(word), dtype=np.int32)
-        place -= np.maximum.accumulate(place * begin)
-        values = tables().values.take(self.codes)  # 0 for what is in no word
-        values *= _powers().take(place & (len(_powers()) - 1))
-        return mixed(np.add.reduceat(values, begins)), begins
+        ends = np.flatnonzero(word[:-1] & (begin[1:] | ~word[1:])) + 1  # the last character is a line end
+        return mixed(self._sums_of_letters(begins, ends - begins)), begins
+
+    def _sums_of_letters(self, begins: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """(W,) uint64: for each word the sum of its letters' values, each times a number of its place."""
+        values, powers = tables().values, _powers()
+        # All first letters together, then all second ones, ...: with the longest words first, those that have one more
+        # letter are the first so many.
+        order = np.argsort(np.minimum(lengths, LONG_WORD + 1).astype(np.uint8), kind="stable")[::-1]
+        places = begins[order]
+        longer = len(order) - np.cumsum(np.bincount(np.minimum(lengths, LONG_WORD), minlength=LONG_WORD + 1))
+        sums = np.zeros(len(order), np.uint64)
+        for place, count in enumerate(longer[:-1].tolist()):
+            if not count:
+                break
+            sums[:count] += values.take(self.codes.take(places[:count] + place)) * powers[place]
+        found = np.empty_like(sums)
+        found[order] = sums
+        for i in np.flatnonzero(lengths > LONG_WORD).tolist():
+            rest = self.codes[begins[i] + LONG_WORD : begins[i] + lengths[i]]
+            found[i : i + 1] += (values.take(rest) * powers[np.arange(LONG_WORD, lengths[i]) & (len(powers) - 1)]).sum()
+        return found
 
     @property
     def _has_unspaced_or_han(self) -> bool:

@@ -23,8 +23,8 @@ from pellucid.data.overlap import EvaluationSets
 from pellucid.data.rules import BIT, RULES
 from pellucid.data.shift import find_shifts
 
-CHUNK = 2000
-"""Pairs looked at together: their arrays stay in the processor's cache."""
+CHUNK = 1000
+"""Pairs looked at together: their arrays stay in the processor's cache, and in memory that is not given back each time."""
 CHUNK_CHARACTERS = 4_000_000
 """Fewer pairs where they are long: a character takes some 50 bytes while it is looked at."""
 MAX_CHARACTERS = 1000
