@@ -16,6 +16,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "pellucid"
 
 LADDER = """
     version errors terminal machine
+    tags
     config demo_data data.characters data.shift data.writing
     config demo_data calibration translation data.characters data.shift data.writing
     text.spans text.sentences text.loops text.markup

@@ -83,8 +83,8 @@ class Aligning:
 def test_the_reading_that_agrees_with_the_words_is_found(folder, right):
     translator = Translator.load(folder, threads=1)
     pairs = [(f"{a} {b} {c}", f"{c} {b} {a}".upper()) for a, b, c in itertools.permutations("abcdefg", 3)]
-    assert best_reading(Aligning(translator, right), pairs) == right
-    assert best_reading(Aligning(translator, right), pairs[:50]) == Reading()  # too few to say
+    assert best_reading([(Aligning(translator, right), pairs)]) == right
+    assert best_reading([(Aligning(translator, right), pairs[:50])]) == Reading()  # too few to say
 
 
 @pytest.mark.parametrize(

@@ -79,17 +79,20 @@ def test_what_cannot_be_done_is_said(trained, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_padding_has_a_piece_of_its_own(trained):
+def test_padding_and_tags_have_pieces_of_their_own(trained):
     class Greedy:
-        pad_id = 2
+        pad_id, tags = 4, ("2de",)
 
         def __len__(self):
-            return 3
+            return 5
 
         def pieces(self, ids):
-            return ["</s>", "<pad>", "<pad>"]
+            return ["</s>", "<pad>", "<2de>", "<2de>", "<pad>"]
 
-    assert exporting._pieces(Greedy()) == ["</s>", "<pad>", "<pad>_"]
+        def tag_ids(self, tags):
+            return [3]
+
+    assert exporting._pieces(Greedy()) == ["</s>", "<pad>", "<2de>", "<2de>_", "<pad>_"]
     assert len(set(exporting._pieces(load_model(trained).source_tokenizer))) == len(
         load_model(trained).source_tokenizer
     )

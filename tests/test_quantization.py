@@ -77,7 +77,7 @@ def test_the_folder_is_a_model_like_any_other(trained, quantized):
 
 def test_translations_do_not_depend_on_the_batch(trained, quantized):
     translator = Translator.load(quantized[0], threads=1)
-    sources, _ = quantization.validation_pairs(load_model(trained))
+    sources, _ = quantization.validation_pairs(Translator.load(trained))
     expected = [t.text for t in translator.translate(sources)]
     for batch_tokens in (1, 60):
         config = translator.with_search(batch_tokens=batch_tokens)

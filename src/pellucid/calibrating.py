@@ -11,16 +11,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
 
 from pellucid.calibration import FILE, Calibration, Reading, Rows
-from pellucid.checkpoint import write_atomically
+from pellucid.checkpoint import load_model, write_atomically
 from pellucid.errors import DataError
-from pellucid.quantization import validation_pairs
+from pellucid.quantization import tagged_validation_pairs
 from pellucid.shortlist import model_1
+from pellucid.tags import chosen
 from pellucid.text.bare import words
 from pellucid.text.sentences import split_sentences
 from pellucid.translator import Translator
@@ -34,39 +36,60 @@ FEW_WITH_SEVERAL = 0.1
 
 
 def calibrate(
-    directory: str | Path, texts: Sequence[str] | None = None, *, device: str = "auto", threads: int = 0
+    directory: str | Path,
+    texts: Sequence[str] | None = None,
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    to: str | None = None,
+    tags: Sequence[str] = (),
 ) -> Calibration:
     """Write `calibration.json` into a model folder.
 
     Args:
-        texts: what to translate; None: the validation sources of its training.
+        texts: what to translate; None: the validation sources of its training, with all tags.
+        to, tags: those of `texts`, see :meth:`~pellucid.translator.Translator.load`.
 
     Raises:
-        DataError: there are none.
+        ConfigError: the model has no such language or tag.
+        DataError: there are no texts.
     """
-    translator = Translator.load(directory, device=device, threads=threads)
+    loaded = load_model(directory)
     if texts is None:
-        texts = validation_pairs(translator.loaded)[0]
-    sources = [text.strip() for text in texts if text.strip()][:MOST_SENTENCES]
-    if not sources:
+        given = {own: sources for own, (sources, _) in tagged_validation_pairs(loaded).items()}
+    else:
+        given = {chosen(loaded.source_tokenizer.tags, to, tags): list(texts)}
+    most = MOST_SENTENCES // len(given)
+    every = {own: [text.strip() for text in some if text.strip()][:most] for own, some in given.items()}
+    if not any(every.values()):
         raise DataError("there must be a sentence at least to calibrate with, but there is none")
-    found = [t.alternatives[0] for t in translator.translate(sources)]
-    each = [a.log_prob / (len(a.tokens) + 1) for a in found]
-    several = sum(len(split_sentences(source, translator.source_language)) > 1 for source in sources)
+    whole = Translator.load(directory, device=device, threads=threads, tags=next(iter(every)))
+    parts = []
+    for own, sources in every.items():
+        translator = whole.tagged(tags=own)
+        translations = [t.alternatives[0] for t in translator.translate(sources)]
+        parts.append((translator, list(zip(sources, translations, strict=True))))
+    found = [pair for _, part in parts for pair in part]
+    several = sum(len(split_sentences(source, whole.source_language)) > 1 for source, _ in found)
     calibration = Calibration(
-        low_confidence=round(float(np.quantile(each, QUANTILE)), 4),
+        low_confidence=round(float(np.quantile([a.log_prob / (len(a.tokens) + 1) for _, a in found], QUANTILE)), 4),
         quantile=QUANTILE,
-        sentences=len(sources),
-        alignment=best_reading(translator, [(s, a.text) for s, a in zip(sources, found, strict=True)]),
-        single_sentences=several <= FEW_WITH_SEVERAL * len(sources),
+        sentences=len(found),
+        alignment=best_reading([(own, [(source, a.text) for source, a in part]) for own, part in parts]),
+        single_sentences=several <= FEW_WITH_SEVERAL * len(found),
     )
     write_atomically(Path(directory) / FILE, calibration.text())
     return calibration
 
 
-def best_reading(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Reading:
-    """The reading of the cross-attention that agrees best with Model 1 about `pairs`; of few pairs the default."""
-    pairs = [(source, target) for source, target in pairs if source.strip() and target.strip()]
+def best_reading(parts: Sequence[tuple[Translator, Sequence[tuple[str, str]]]]) -> Reading:
+    """The reading of the cross-attention that agrees best with Model 1 about some pairs; of few pairs the default.
+
+    Args:
+        parts: the model with some tags, and pairs that go with them.
+    """
+    parts = [(translator, [pair for pair in own if all(map(str.strip, pair))]) for translator, own in parts]
+    pairs = [pair for _, own in parts for pair in own]
     if len(pairs) < FEWEST_FOR_ALIGNMENT:
         return Reading()
     places = [(words(source), words(target)) for source, target in pairs]
@@ -74,11 +97,13 @@ def best_reading(translator: Translator, pairs: Sequence[tuple[str, str]]) -> Re
         [[source[a:b].lower() for a, b in cut] for (source, _), (cut, _) in zip(pairs, places, strict=True)],
         [[target[a:b].lower() for a, b in cut] for (_, target), (_, cut) in zip(pairs, places, strict=True)],
     )
-    layers = range(translator.model.config.num_decoder_layers)
+    layers = range(parts[0][0].model.config.num_decoder_layers)
     readings = [Reading(), *(Reading(layer, rows) for layer in layers for rows in get_args(Rows))]
+    looked = [translator.attentions(own, readings) for translator, own in parts]
     agreed = []
-    for attentions in translator.attentions(pairs, readings):
-        linked = [a.of_words(*cut).argmax(1) for a, cut in zip(attentions, places, strict=True)]
+    for attentions in zip(*looked, strict=True):  # of one reading, part by part
+        every = chain.from_iterable(attentions)
+        linked = [a.of_words(*cut).argmax(1) for a, cut in zip(every, places, strict=True)]
         agreed.append(sum(int((link == cause).sum()) for link, cause in zip(linked, causes, strict=True)))
     return readings[int(np.argmax(agreed))]
 

@@ -1,6 +1,6 @@
 """A model is a folder that a person can open; weights are safetensors, everything else JSON and text. No pickle.
 
-    config.json          shape of the model, languages, search defaults, kinds of tokenizer
+    config.json          shape of the model, languages, search defaults, kinds of tokenizer, tags
     tokenizer.model      one for both sides, or source.model and target.model
     model.safetensors    the weights; a shared matrix stands once. A quantized folder has its matrices as int8, and for
                          each a factor for every row (`name.scale`)
@@ -32,6 +32,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.engines.linear import Ranges, quantize_rows
 from pellucid.errors import ConfigError, ModelFolderError
 from pellucid.model.transformer import Transformer
+from pellucid.tags import target_languages
 from pellucid.version import __version__
 
 FORMAT = "pellucid-model"
@@ -39,6 +40,8 @@ FORMAT_VERSION = 1
 """Raised when an older program could not read the folder any more."""
 QUANTIZED_FORMAT_VERSION = 2
 """That of quantized folders, which the first release cannot read."""
+TAGGED_FORMAT_VERSION = 3
+"""That of folders with tags, whose ids older programs do not know."""
 SCALE = ".scale"
 
 
@@ -54,7 +57,7 @@ class LoadedModel:
     target_language: str | None
     directory: Path | None = None
     longest_source: int = 256
-    """Tokens (with the end mark) of the longest source it was trained on; a longer text is split."""
+    """Tokens (with tags and the end mark) of the longest source it was trained on; a longer text is split."""
     ranges: Ranges | None = None
     """Of a quantized folder, what the inputs of its linear maps were between; None: it is float32. The model in memory
     has float32 weights either way, those of a quantized folder rounded as they are in the file."""
@@ -172,11 +175,17 @@ def save_model(
     save_tensors(directory / "model.safetensors", stored, {"format": "pt"})
     if card:
         write_atomically(directory / "README.md", card)
+    version = FORMAT_VERSION if ranges is None else QUANTIZED_FORMAT_VERSION
+    targets = target_languages(source_tokenizer.tags)  # for whoever reads; here the tokenizer's tags say it
     described = {
         "format": FORMAT,
-        "format_version": FORMAT_VERSION if ranges is None else QUANTIZED_FORMAT_VERSION,
+        "format_version": TAGGED_FORMAT_VERSION if source_tokenizer.tags else version,
         "pellucid_version": __version__,
-        "languages": {"source": source_language, "target": target_language},
+        "languages": {
+            "source": source_language,
+            "target": target_language,
+            **({"targets": targets} if targets else {}),
+        },
         "longest_source": longest_source,
         "model": dataclasses.asdict(config),
         "tokenizers": {
@@ -269,9 +278,9 @@ def read_config(directory: Path) -> dict[str, Any]:
         raise ModelFolderError(f"{path}: cannot be read as JSON: {error}") from error
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise ModelFolderError(f"{path}: is not a pellucid model: `format` must be {FORMAT!r}")
-    if described.get("format_version") not in (FORMAT_VERSION, QUANTIZED_FORMAT_VERSION):
+    if described.get("format_version") not in (FORMAT_VERSION, QUANTIZED_FORMAT_VERSION, TAGGED_FORMAT_VERSION):
         raise ModelFolderError(
-            f"{path}: `format_version` must be at most {QUANTIZED_FORMAT_VERSION}, but is {described.get('format_version')!r}",
+            f"{path}: `format_version` must be at most {TAGGED_FORMAT_VERSION}, but is {described.get('format_version')!r}",
             hint="pip install --upgrade pellucid",
         )
     return described

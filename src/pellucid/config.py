@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pellucid.errors import ConfigError
+from pellucid.tags import assigned, ordered
 
 T = TypeVar("T")
 
@@ -160,8 +161,14 @@ class DataConfig:
     """Read also what a catalogue (PO) keeps of texts that are no longer in use."""
     mix: tuple[float, ...] = ()
     """How often an epoch takes the pairs of each input, those of --src and --tgt last; empty: once each."""
+    tags: tuple[str, ...] = ()
+    """What stands before the sources of a file, as "FILE=TAG,TAG": a target language (2de), a domain (medical)."""
     valid_pairs: int = 0
     """Pairs held out for validation, by source text, where no validation set is given; 0 chooses."""
+
+    def tags_of(self, file: str) -> tuple[str, ...]:
+        """The tags of a file, by the name that it was given by."""
+        return ordered(tag for name, tags in map(assigned, self.tags) if name == file for tag in tags)
 
     def __post_init__(self) -> None:
         if self.columns is not None:
@@ -187,6 +194,8 @@ class DataConfig:
         _must(self.max_tokens >= 2, "max_tokens", "at least 2", self.max_tokens)
         _must(self.max_ratio == 0 or self.max_ratio >= 1, "max_ratio", "0 or at least 1", self.max_ratio)
         _must(all(weight > 0 for weight in self.mix), "mix", "numbers above 0", self.mix)
+        for name, _ in map(assigned, self.tags):
+            self.tags_of(name)
         _must(self.valid_pairs >= 0, "valid_pairs", "at least 0", self.valid_pairs)
 
 

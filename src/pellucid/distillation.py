@@ -127,11 +127,12 @@ def _same_as_before(about: Path, teacher: Translator, corpus: Corpus) -> None:
     now = {
         "teacher": hashlib.sha256(weights).hexdigest(),
         "search": repr(teacher.loaded.search),
+        **({"tags": list(teacher.tags)} if teacher.tags else {}),
         "data": corpus.fingerprint(),
     }
     if about.exists():
         before = json.loads(about.read_text(encoding="utf-8"))
-        changed = [name for name in now if before.get(name) != now[name]]
+        changed = [name for name in before | now if before.get(name) != now.get(name)]
         if changed:
             raise TrainingError(
                 f"{about.parent}: was begun with another {' and '.join(changed)}",

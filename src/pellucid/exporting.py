@@ -15,7 +15,8 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.engines.search_engine import Request
 from pellucid.errors import ConfigError, DataError, ModelFolderError
 from pellucid.interop.ctranslate2 import write_ctranslate2
-from pellucid.quantization import validation_pairs
+from pellucid.quantization import tagged_validation_pairs
+from pellucid.tags import chosen, target_languages
 from pellucid.translator import Translator
 
 SENTENCES = 20
@@ -34,7 +35,7 @@ import sentencepiece
 source = sentencepiece.SentencePieceProcessor(model_file="source.model")
 target = sentencepiece.SentencePieceProcessor(model_file="target.model")
 translator = ctranslate2.Translator(".")
-pieces = source.encode("...", out_type=str)
+pieces = {tags}source.encode("...", out_type=str)
 result = translator.translate_batch([pieces], beam_size={beam_size}, length_penalty={length_penalty}, disable_unk=True,
     min_decoding_length=0)[0]
 print(target.decode(result.hypotheses[0]))
@@ -42,6 +43,10 @@ print(target.decode(result.hypotheses[0]))
 
 pellucid besides writes U+2581 and a few other characters that SentencePiece keeps for itself as codes, splits texts that
 are longer than any it was trained on ({longest_source} pieces), and normalizes text: {normalization}.
+"""
+
+TAGS = """
+Before the pieces of a source stand tags. It knows {tags}.
 """
 
 
@@ -64,7 +69,7 @@ def export_model(
 
     Args:
         int8: store int8 weights.
-        sources: text to verify with; None: the run's own validation pairs.
+        sources: text to verify with, into every target language; None: the run's own validation pairs, with all tags.
 
     Raises:
         ConfigError: ctranslate2 is not installed, or the two do not agree; then `out` is not kept.
@@ -75,12 +80,19 @@ def export_model(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ModelFolderError(f"{out}: is in use", hint="name a new folder")
     loaded = load_model(directory)
+    known = loaded.source_tokenizer.tags
     if sources is None:
-        sources, _ = validation_pairs(loaded)
-    sources = [text for text in sources if text.strip()][:SENTENCES]
-    if not sources:
+        given = {tags: texts for tags, (texts, _) in tagged_validation_pairs(loaded).items()}
+    else:
+        languages: list[str | None] = [*target_languages(known)] or [None]
+        given = {chosen(known, language): list(sources) for language in languages}
+    some = {
+        tags: [text for text in texts if text.strip()][: max(1, SENTENCES // len(given))]
+        for tags, texts in given.items()
+    }
+    if not any(some.values()):
         raise DataError("there is no text to verify with", hint="--src FILE")
-    translator = Translator(loaded, "reference")
+    translator = Translator(loaded, "reference", tags=next(iter(some)))
     source, target = loaded.source_tokenizer, loaded.target_tokenizer
     existed = out.exists()
     try:
@@ -92,7 +104,7 @@ def export_model(
         for name, tokenizer in (("source.model", source), ("target.model", target)):
             write_atomically(out / name, tokenizer.model_bytes)
         write_atomically(out / "README.md", _card(directory, loaded))
-        report = _compare(translator, out, sources)
+        report = _compare(translator, out, [(tags, text) for tags, texts in some.items() for text in texts])
         if int8:
             good = report.mean_difference <= MOST_MEAN_DIFFERENCE_INT8
         else:
@@ -114,24 +126,29 @@ def export_model(
 
 
 @torch.inference_mode()
-def _compare(translator: Translator, folder: Path, sources: Sequence[str]) -> Exported:
+def _compare(translator: Translator, folder: Path, sources: Sequence[tuple[tuple[str, ...], str]]) -> Exported:
     import ctranslate2
 
-    source, target = translator.source_tokenizer, translator.target_tokenizer
-    ids = [source.encode(text.strip())[: translator.longest_source] for text in sources]
+    source, names = translator.source_tokenizer, _pieces(translator.target_tokenizer)
+    ids = [
+        [*source.tag_ids(tags), *source.encode(text.strip())[: translator.tagged(tags=tags).longest_source]]
+        for tags, text in sources
+    ]
     greedy = translator.with_search(beam_size=1, n_best=1)
     ours = [translator.engine.search(Request([[*row, source.eos_id]], [len(row) + 50], greedy))[0][0] for row in ids]
     theirs = ctranslate2.Translator(str(folder), intra_threads=1)
-    pieces = [source.pieces(row) for row in ids]
+    source_names = _pieces(source)
+    pieces = [[source_names[i] for i in row] for row in ids]
+    written = [[names[i] for i in h.tokens] for h in ours]
     found: list[Any] = theirs.translate_batch(
         pieces, beam_size=1, disable_unk=True, min_decoding_length=0, max_decoding_length=1 + max(map(len, ids)) + 50
     )
     same = sum(
         # One that ours broke off at its greatest length goes on in theirs.
-        (r.hypotheses[0] if h.finished else r.hypotheses[0][: len(h.tokens)]) == target.pieces(h.tokens)
-        for r, h in zip(found, ours, strict=True)
+        (r.hypotheses[0] if h.finished else r.hypotheses[0][: len(h.tokens)]) == own
+        for r, h, own in zip(found, ours, written, strict=True)
     )
-    scored: list[Any] = theirs.score_batch(pieces, [target.pieces(h.tokens) for h in ours])
+    scored: list[Any] = theirs.score_batch(pieces, written)
     differences = [
         abs(a - b)
         for s, h in zip(scored, ours, strict=True)
@@ -141,16 +158,18 @@ def _compare(translator: Translator, folder: Path, sources: Sequence[str]) -> Ex
 
 
 def _pieces(tokenizer: Tokenizer) -> list[str]:
-    """One for each id. The padding's must not be one that text can have."""
+    """One for each id. Those of tags and of the padding must not be such as text can have."""
     pieces = tokenizer.pieces(range(len(tokenizer)))
-    taken = set(pieces[: tokenizer.pad_id])
-    while pieces[tokenizer.pad_id] in taken:
-        pieces[tokenizer.pad_id] += "_"
+    for i in [*tokenizer.tag_ids(tokenizer.tags), tokenizer.pad_id]:
+        while pieces[i] in pieces[:i]:
+            pieces[i] += "_"
     return pieces
 
 
 def _card(directory: Path, loaded: LoadedModel) -> str:
     pair = [loaded.source_language, loaded.target_language]
+    names = _pieces(loaded.source_tokenizer)
+    tags = [names[i] for i in loaded.source_tokenizer.tag_ids(loaded.source_tokenizer.tags)]
     return CARD.format(
         name=directory.resolve().name,
         languages=f"It translates from {pair[0]} to {pair[1]}." if all(pair) else "",
@@ -158,4 +177,5 @@ def _card(directory: Path, loaded: LoadedModel) -> str:
         length_penalty=loaded.search.length_penalty,
         longest_source=loaded.longest_source,
         normalization=loaded.source_tokenizer.config()["normalization"],
-    )
+        tags=f'["{tags[0]}"] + ' if tags else "",
+    ) + (TAGS.format(tags=", ".join(f"`{tag}`" for tag in tags)) if tags else "")

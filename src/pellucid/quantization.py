@@ -18,6 +18,7 @@ from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Observer
 from pellucid.engines.search_engine import StateEngine
 from pellucid.errors import DataError, ModelFolderError
+from pellucid.tags import chosen, shown
 from pellucid.training.evaluation import Scores, corpus_scores
 from pellucid.translator import Translator
 
@@ -50,14 +51,17 @@ def quantize_model(
     references: Sequence[str] | None = None,
     *,
     threads: int = 0,
+    to: str | None = None,
+    tags: Sequence[str] = (),
 ) -> Quantized:
     """Write `out`, the quantized form of the model folder `directory`. A folder that is not good is taken away again.
 
     Args:
-        sources, references: text to calibrate with and to compare; None: the run's own validation pairs.
+        sources, references: text to calibrate with and to compare; None: the run's own validation pairs, with all tags.
+        to, tags: those of `sources`, see :meth:`~pellucid.translator.Translator.load`.
 
     Raises:
-        ConfigError: this machine has no working int8.
+        ConfigError: this machine has no working int8, or the model no such language or tag.
         DataError: there is no text, or not as many references as sources.
         ModelFolderError: no model, one that is quantized already, or an `out` that is in use.
     """
@@ -68,12 +72,15 @@ def quantize_model(
     if loaded.ranges is not None:
         raise ModelFolderError(f"{directory}: is quantized already")
     if sources is None or references is None:
-        sources, references = validation_pairs(loaded)
-    if len(sources) != len(references) or not sources:
+        pairs = tagged_validation_pairs(loaded)
+    elif len(sources) != len(references) or not sources:
         raise DataError(f"there are {len(sources)} sources and {len(references)} references; a pair at least is needed")
+    else:
+        pairs = {chosen(loaded.source_tokenizer.tags, to, tags): (list(sources), list(references))}
+    expected = [reference for _, side in pairs.values() for reference in side]
 
     observer = Observer()
-    translator = Translator.load(directory, device="cpu", threads=threads)
+    translator = Translator.load(directory, device="cpu", threads=threads, tags=next(iter(pairs)))
     translator.engine = StateEngine(
         "calibration",
         Executor(translator.model, observer).state,
@@ -81,7 +88,7 @@ def quantize_model(
         translator.vocabulary,
         translator.model.output.weight.device,
     )
-    before = [t.text for t in translator.translate(sources)]
+    before = _translated(translator, pairs)
     try:
         save_model(
             out, weights_of(loaded.model), loaded.model.config, loaded.source_tokenizer, loaded.target_tokenizer,
@@ -89,13 +96,13 @@ def quantize_model(
             longest_source=loaded.longest_source, ranges=observer.ranges,
             card=f"# Quantized\n\nThe model of `{directory.name}` with int8 weights. Its own card is there.\n",
         )  # fmt: skip
-        quantized = Translator.load(out, device="cpu", threads=threads, engine="torch-int8")
-        after = [t.text for t in quantized.translate(sources)]
+        quantized = Translator.load(out, device="cpu", threads=threads, engine="torch-int8", tags=translator.tags)
+        after = _translated(quantized, pairs)
         language = loaded.target_language
         result = Quantized(
-            len(sources),
-            corpus_scores(before, [references], language),
-            corpus_scores(after, [references], language),
+            len(expected),
+            corpus_scores(before, [expected], language),
+            corpus_scores(after, [expected], language),
             sum(a == b for a, b in zip(before, after, strict=True)),
             *((folder / "model.safetensors").stat().st_size for folder in (directory, out)),
         )
@@ -107,8 +114,34 @@ def quantize_model(
     return result
 
 
-def validation_pairs(loaded: LoadedModel) -> tuple[list[str], list[str]]:
-    """Sources and targets that the run kept for validation.
+TaggedPairs = dict[tuple[str, ...], tuple[list[str], list[str]]]
+"""Sources and targets, by the tags of the sources."""
+
+
+def _translated(translator: Translator, pairs: TaggedPairs) -> list[str]:
+    """All sources with their tags, in order."""
+    return [t.text for tags, (sources, _) in pairs.items() for t in translator.tagged(tags=tags).translate(sources)]
+
+
+def validation_pairs(translator: Translator) -> tuple[list[str], list[str]]:
+    """Sources and targets that the run kept for validation, of those with the tags of `translator`.
+
+    Raises:
+        DataError: the folder has none.
+    """
+    pairs = tagged_validation_pairs(translator.loaded)
+    if translator.tags not in pairs:
+        there = " and ".join(shown(tags) or "none" for tags in pairs)
+        raise DataError(
+            f"{translator.loaded.directory}: has no validation pairs with the tags {shown(translator.tags)}; there are "
+            f"such with {there}",
+            hint="name others with --to and --tag, or pairs: --src FILE and their translations",
+        )
+    return pairs[translator.tags]
+
+
+def tagged_validation_pairs(loaded: LoadedModel) -> TaggedPairs:
+    """:func:`validation_pairs` with all tags: of each as many, and `MOST_SENTENCES` together at most.
 
     Raises:
         DataError: the folder has none.
@@ -120,11 +153,15 @@ def validation_pairs(loaded: LoadedModel) -> tuple[list[str], list[str]]:
             hint="--src FILE --ref FILE: some hundred sentences and their translations",
         )
     store = PairStore.open(store_folder)
-    count = min(len(store), MOST_SENTENCES)
-    return (
-        [loaded.source_tokenizer.decode(store.source(i)) for i in range(count)],
-        [loaded.target_tokenizer.decode(store.target(i)) for i in range(count)],
-    )
+    source, target = loaded.source_tokenizer, loaded.target_tokenizer
+    numbers: dict[tuple[str, ...], list[int]] = {}
+    for i in range(len(store)) if source.tags else range(min(len(store), MOST_SENTENCES)):
+        numbers.setdefault(source.tags_of(store.source(i)), []).append(i)
+    return {
+        tags: ([source.decode(store.source(i)) for i in some], [target.decode(store.target(i)) for i in some])
+        for tags, every in numbers.items()
+        if (some := every[: MOST_SENTENCES // len(numbers)])
+    }
 
 
 def _take_away(folder: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from pellucid.checkpoint import load_model
 from pellucid.data.store import PairStore
 from pellucid.errors import DataError
-from pellucid.quantization import validation_pairs
+from pellucid.quantization import tagged_validation_pairs
 from pellucid.shortlist import build_shortlist
 from pellucid.training.evaluation import Scores, corpus_scores
 from pellucid.translator import Translator
@@ -62,20 +62,27 @@ def make_shortlist(directory: str | Path, run: str | Path | None = None, *, thre
     shortlist = build_shortlist(store, config.src_vocab, config.tgt_vocab, [tokenizer.eos_id, *spelling], joint)
     shortlist.save(directory)
 
-    texts, references = validation_pairs(source)
+    pairs = tagged_validation_pairs(source)
+    references = [reference for _, side in pairs.values() for reference in side]
     scores, seconds, outputs = [], [], []
     for with_list in (False, True):
         engine = "torch" if loaded.ranges is None else "torch-int8"
-        translator = Translator.load(directory, device="cpu", threads=threads, engine=engine, shortlist=with_list)
-        translator.translate(texts[:1])  # what is made at the first call counts for neither
+        translator = Translator.load(
+            directory, device="cpu", threads=threads, engine=engine, shortlist=with_list, tags=next(iter(pairs))
+        )
+        own = {tags: translator.tagged(tags=tags) for tags in pairs}
+        translator.translate(["."])  # what is made at the first call counts for neither
         started = time.perf_counter()
-        outputs.append([t.text for t in translator.translate(texts, scores=False)])
+        outputs.append([t.text for tags, (texts, _) in pairs.items() for t in own[tags].translate(texts, scores=False)])
         seconds.append(time.perf_counter() - started)
         scores.append(corpus_scores(outputs[-1], [references], loaded.target_language))
-    eos = loaded.source_tokenizer.eos_id
-    lists = [shortlist.of([*loaded.source_tokenizer.encode(text), eos]) for text in texts]
+    lists = [
+        shortlist.of(own[tags].source_ids(loaded.source_tokenizer.encode(text)))
+        for tags, (texts, _) in pairs.items()
+        for text in texts
+    ]
     sizes = [config.tgt_vocab if found is None else len(found) for found in lists]
     return Shortlisted(
-        len(store), config.tgt_vocab, float(np.mean(sizes)), len(texts),
+        len(store), config.tgt_vocab, float(np.mean(sizes)), len(references),
         sum(a == b for a, b in zip(*outputs, strict=True)), scores[0], scores[1], seconds[0], seconds[1],
     )  # fmt: skip

@@ -6,6 +6,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ from pellucid.model.transformer import Transformer
 from pellucid.phrases import Phrasebook
 from pellucid.search import Hypothesis, Vocabulary, length_penalty, log_probabilities
 from pellucid.shortlist import Shortlist
+from pellucid.tags import chosen, target_languages
 from pellucid.text.loops import is_loop
 from pellucid.text.options import TextOptions
 from pellucid.text.placement import Attention
@@ -63,7 +65,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a text that is translated as one, and what follows it before the next."""
+    """A stretch of a text that is translated as one, and what follows it before the next; `ids` are its pieces."""
 
     text: str
     separator: str
@@ -73,19 +75,32 @@ class Segment:
 
 
 class Translator:
-    """Translates with one model.
+    """Translates with one model, into one language.
 
     >>> Translator.load("model").translate(["..."])                                                # doctest: +SKIP
+
+    Args:
+        tags: what stands before each source, see :func:`~pellucid.tags.chosen`.
+
+    Raises:
+        ConfigError: tags that the model does not know, or several target languages and none chosen.
     """
 
-    def __init__(self, loaded: LoadedModel, engine: str = "auto", shortlist: Shortlist | None = None) -> None:
+    def __init__(
+        self, loaded: LoadedModel, engine: str = "auto", shortlist: Shortlist | None = None, tags: Iterable[str] = ()
+    ) -> None:
         self.loaded = loaded
+        self.tags = chosen(loaded.source_tokenizer.tags, None, tags)
+        """What stands before each source."""
+        self._first: Translator | None = None
         self._engine_name, self._shortlist = engine, shortlist
         self.model: Transformer = loaded.model
         self.source_tokenizer, self.target_tokenizer = loaded.source_tokenizer, loaded.target_tokenizer
         config = self.model.config
         start = self.target_tokenizer.pad_id if config.start_id is None else config.start_id
-        forbidden = tuple({i for i in (config.pad_id, config.start_id, self.target_tokenizer.pad_id) if i is not None})
+        target = self.target_tokenizer
+        never = config.pad_id, config.start_id, target.pad_id, *target.tag_ids(target.tags)
+        forbidden = tuple({i for i in never if i is not None})
         self.vocabulary = Vocabulary(config.eos_id, start, forbidden, config.unk_id)
 
     @classmethod
@@ -97,17 +112,21 @@ class Translator:
         threads: int = 0,
         engine: str = "auto",
         shortlist: bool = False,
+        to: str | None = None,
+        tags: Iterable[str] = (),
     ) -> Translator:
         """The translator in a model folder.
 
         Args:
+            to: the target language, if the model has several.
+            tags: others that stand before each source, such as a domain.
             device: cpu, cuda, or auto: a GPU where there is one.
             threads: CPU threads; 0 takes the cores that this process may use.
             engine: what searches, one of :data:`~pellucid.engines.engine.ENGINES`.
             shortlist: look only at target pieces that the sources may have: see :mod:`pellucid.shortlist`.
 
         Raises:
-            ConfigError: a device or an engine that is not there.
+            ConfigError: a device or an engine that is not there, or a language or tag that the model does not have.
             ModelFolderError: see :func:`~pellucid.checkpoint.load_model`.
         """
         torch.set_num_threads(threads or available_cores())
@@ -120,11 +139,24 @@ class Translator:
         loaded = load_model(directory, device)
         config = loaded.model.config
         found = Shortlist.load(Path(directory), config.src_vocab, config.tgt_vocab) if shortlist else None
-        return cls(loaded, engine, found)
+        return cls(loaded, engine, found, chosen(loaded.source_tokenizer.tags, to, tags))
+
+    def tagged(self, to: str | None = None, tags: Iterable[str] = ()) -> Translator:
+        """The same model and engine with other tags before each source; see :meth:`load`.
+
+        Raises:
+            ConfigError: a language or tag that the model does not have.
+        """
+        other = copy.copy(self)
+        other.tags = chosen(self.source_tokenizer.tags, to, tags)
+        other._first = self._first or self
+        return other
 
     @cached_property
     def engine(self) -> Engine:
         """Made when it is first needed: it has its own copy of the weights."""
+        if self._first is not None:
+            return self._first.engine
         return make_engine(
             self._engine_name, self.model, self.source_tokenizer.pad_id, self.vocabulary, self.loaded.ranges,
             self._shortlist,
@@ -144,11 +176,26 @@ class Translator:
         return self.loaded.source_language
 
     @property
+    def target_language(self) -> str | None:
+        """That of the tags, else the model's."""
+        return [*target_languages(self.tags), self.loaded.target_language][0]
+
+    @property
+    def tag_ids(self) -> list[int]:
+        """What every source begins with."""
+        return self.source_tokenizer.tag_ids(self.tags)
+
+    def source_ids(self, pieces: Sequence[int]) -> list[int]:
+        """What the encoder is given for a text of these pieces: tags, pieces, end mark."""
+        return [*self.tag_ids, *pieces, self.source_tokenizer.eos_id]
+
+    @property
     def longest_source(self) -> int:
         """Pieces of the longest source that the model has learnt from; longer texts are split."""
         limit = self.loaded.longest_source
         config = self.model.config
-        return max(1, (min(limit, config.max_len) if config.positions == "learned" else limit) - 1)
+        longest = min(limit, config.max_len) if config.positions == "learned" else limit
+        return max(1, longest - len(self.source_ids(())))
 
     # --- translating ------------------------------------------------------------------------------------------------
 
@@ -274,9 +321,10 @@ class Translator:
         found: list[list[Hypothesis]] = [[] for _ in segments]
         rows_each = config.n_best if config.sample else config.beam_size
         most_rows = LARGEST_LOGITS // (rows_each * self.model.config.tgt_vocab)
-        for batch in batches_by_length([len(s.ids) + 1 for s in segments], config.batch_tokens, most_rows):
-            ids = [[*segments[i].ids, self.source_tokenizer.eos_id] for i in batch]
-            longest = [self.max_length(len(row) - 1, len(begins[i]), config) for i, row in zip(batch, ids, strict=True)]
+        lengths = [len(self.source_ids(s.ids)) for s in segments]
+        for batch in batches_by_length(lengths, config.batch_tokens, most_rows):
+            ids = [self.source_ids(segments[i].ids) for i in batch]
+            longest = [self.max_length(len(segments[i].ids), len(begins[i]), config) for i in batch]
             starts, own_seeds = [begins[i] for i in batch], [seeds[i] for i in batch]
             phrases = [segments[i].phrases for i in batch]
             results = self.engine.search(Request(ids, longest, config, starts, own_seeds, scores, phrases))
@@ -409,9 +457,9 @@ class Translator:
         source, target = self.source_tokenizer, self.target_tokenizer
         texts = [(s.strip(), t.strip()) for s, t in pairs]
         items = [(source.encode(s), target.encode(t)) for s, t in texts]
-        sizes = [max(len(s), len(t)) + 1 for s, t in items]
+        sizes = [max(len(self.source_ids(s)), len(t) + 1) for s, t in items]
         for batch in batches_by_length(sizes, self.loaded.search.batch_tokens):
-            src = padded([[*items[i][0], source.eos_id] for i in batch], source.pad_id, self._device)
+            src = padded([self.source_ids(items[i][0]) for i in batch], source.pad_id, self._device)
             starts = [[self.vocabulary.start_id, *items[i][1]] for i in batch]
             layers = cross_attention(self.model, src, padded(starts, target.pad_id, self._device))
             for own, reading in zip(found, readings, strict=True):
@@ -421,7 +469,8 @@ class Translator:
                         _moved(tokenizer.offsets(text), len(whole) - len(whole.lstrip()))
                         for tokenizer, text, whole in zip((source, target), texts[i], pairs[i], strict=True)
                     )
-                    own[i] = Attention(weights[: len(t), : len(s)], *places)
+                    columns = slice(len(self.tag_ids), len(self.tag_ids) + len(s))
+                    own[i] = Attention(weights[: len(t), columns], *places)
         return [[own[i] for i in range(len(items))] for own in found]
 
     # --- scoring ----------------------------------------------------------------------------------------------------
@@ -438,9 +487,9 @@ class Translator:
             for source, target in pairs
         ]
         scores: dict[int, Score] = {}
-        for batch in batches_by_length([max(len(s), len(t)) + 1 for s, t in items], config.batch_tokens):
-            sources = [[*items[i][0], self.source_tokenizer.eos_id] for i in batch]
-            src = padded(sources, self.source_tokenizer.pad_id, self._device)
+        sizes = [max(len(self.source_ids(s)), len(t) + 1) for s, t in items]
+        for batch in batches_by_length(sizes, config.batch_tokens):
+            src = padded([self.source_ids(items[i][0]) for i in batch], self.source_tokenizer.pad_id, self._device)
             pad, eos = self.target_tokenizer.pad_id, self.vocabulary.eos_id
             tgt_in = padded([[self.vocabulary.start_id, *items[i][1]] for i in batch], pad, self._device)
             tgt_out = padded([[*items[i][1], eos] for i in batch], eos, self._device)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.common import examples, input_lines, machine_options, say, write_line
+from pellucid.cli.common import examples, input_lines, machine_options, say, tag_options, write_line
 
 if TYPE_CHECKING:
     from pellucid.inspection.alignment import Convention, Cut, Gold, Reading
@@ -56,6 +56,7 @@ HEAD = re.compile(r"best|average|cross\.[1-9]\d*(\.[1-9]\d*)?")
 @click.option("--norms", is_flag=True, help="Read the lengths of what the weights move, instead of the weights.")
 @click.option("--tokenized", is_flag=True, help="Words are what spaces separate. [our words: letters, else signs]")
 @click.option("--words", is_flag=True, help="After each line's links, and tabs, the words of both sides.")
+@tag_options
 @machine_options
 def command(
     model: str,
@@ -68,6 +69,8 @@ def command(
     norms: bool,
     tokenized: bool,
     words: bool,
+    to: str | None,
+    tags: tuple[str, ...],
     device: str,
     threads: int,
 ) -> None:
@@ -97,7 +100,7 @@ def command(
     if links is not None and (strangers := links.strangers(pairs)):
         say(f"note: {strangers} gold links name words that their sentences do not have; is --gold-first right?")
 
-    translator = Translator.load(model, device=device, threads=threads)
+    translator = Translator.load(model, device=device, threads=threads, to=to, tags=tags)
     conventions = [name for name in CONVENTIONS if convention in (name, None)]
     if head == "best":
         reading = _best(translator, pairs, links, cut, conventions, norms)
@@ -147,7 +150,7 @@ def _best(
 
     if gold is None:
         try:
-            pairs = list(zip(*validation_pairs(translator.loaded), strict=True))
+            pairs = list(zip(*validation_pairs(translator), strict=True))
         except DataError:
             if len(pairs) < FEW_PAIRS:
                 say(f"note: {len(pairs)} pairs are few to choose a head by; say --head, or give more")

@@ -74,6 +74,23 @@ def machine_options(function: F) -> F:
     return device(threads(function))
 
 
+def tag_options(function: F) -> F:
+    """What is wanted of a model that was trained for several languages or domains."""
+    to = click.option("--to", metavar="CODE", help="Which of the model's target languages. [if it has one: that]")
+    tags = click.option(
+        "--tag", "tags", multiple=True, metavar="NAME", help="A tag of the model's, such as a domain (repeatable)."
+    )
+    return to(tags(function))
+
+
+def refuse_tags_without_text(src: str | None, to: str | None, tags: tuple[str, ...]) -> None:
+    """Nothing, if --to and --tag have a --src to be those of: the run's own validation pairs have tags of their own."""
+    from pellucid.errors import ConfigError
+
+    if src is None and (to or tags):
+        raise ConfigError("--to and --tag are those of --src", hint="--src FILE, or leave them out")
+
+
 def engine_option(function: F) -> F:
     """Which executor searches."""
     return click.option(

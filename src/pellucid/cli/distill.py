@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from pellucid.cli import train as train_verb
-from pellucid.cli.common import examples, say
+from pellucid.cli.common import examples, say, tag_options
 
-TAKEN_OVER = [p for p in train_verb.command.params if p.name not in ("resume", "print_config")]
-"""Everything that `pellucid train` can be told counts for the student."""
+TAKEN_OVER = [p for p in train_verb.command.params if p.name not in ("resume", "print_config", "tags")]
+"""Everything that `pellucid train` can be told counts for the student, but for tags: it learns one language."""
 
 
 @click.command(
@@ -22,19 +22,35 @@ TAKEN_OVER = [p for p in train_verb.command.params if p.name not in ("resume", "
     epilog=examples(
         "pellucid distill model pairs.tsv --out student --preset fast",
         "pellucid distill model --src train.en --tgt train.de --out student --preset tiny --max-time 2h",
+        "pellucid distill multilingual pairs.tsv --to de --out student",
     ),
 )
-def command(teacher: str, pairs: tuple[str, ...], out: Path | None, quiet: bool, verbose: bool, **given: Any) -> None:
+@tag_options
+def command(
+    teacher: str,
+    pairs: tuple[str, ...],
+    to: str | None,
+    tags: tuple[str, ...],
+    out: Path | None,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
+) -> None:
     """Train a student on what TEACHER makes of the sources (sequence-level distillation).
 
     The targets of PAIRS are replaced by TEACHER's translations, which are kept in DIR/distillation; then a student is
     trained on them, with the options of `pellucid train`. Stopped while it translates, the same command goes on where it
     was; after that: pellucid train --resume --out DIR. A small student, or one with a shallow decoder (--preset fast),
-    comes closer to its teacher so than by the original targets.
+    comes closer to its teacher so than by the original targets. --to and --tag choose among the teacher's languages and
+    domains; the student has that one, and no tags.
     """
     from pellucid.errors import ConfigError, TrainingError
 
-    config = train_verb.settings(None, False, given)
+    config = train_verb.settings(None, False, {**given, "tags": ()})
+    if config.data.tags:
+        raise ConfigError(
+            "a student learns one language, without tags", hint="take data.tags out; --to chooses the teacher's"
+        )
     if out is None:
         raise ConfigError(
             "--out must name the folder of the student", hint=f"pellucid distill {teacher} PAIRS --out student"
@@ -51,7 +67,9 @@ def command(teacher: str, pairs: tuple[str, ...], out: Path | None, quiet: bool,
     from pellucid.training.run import train
     from pellucid.translator import Translator
 
-    translator = Translator.load(teacher, device=config.training.device, threads=config.training.threads)
+    translator = Translator.load(
+        teacher, device=config.training.device, threads=config.training.threads, to=to, tags=tags
+    )
     started, first = time.monotonic(), -1
 
     def told(done: int, total: int) -> None:

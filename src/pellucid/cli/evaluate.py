@@ -17,6 +17,7 @@ from pellucid.cli.common import (
     search_config,
     search_options,
     shortlist_option,
+    tag_options,
     write_file,
 )
 
@@ -27,6 +28,7 @@ from pellucid.cli.common import (
         "pellucid evaluate model --src test.en --ref test.de",
         "pellucid evaluate model --src test.en --ref ref1.de --ref ref2.de --json",
         "pellucid evaluate model --src test.en --ref test.de --paired other-model",
+        "pellucid evaluate multilingual --to de --src test.en --ref test.de",
         "pellucid evaluate --hyp output.txt --ref test.de --target-lang de",
     ),
 )
@@ -39,6 +41,7 @@ from pellucid.cli.common import (
 @click.option("--tokenize", metavar="NAME", help="sacreBLEU's tokenizer, instead of the language's; none: as it is.")
 @click.option("--smooth-method", type=click.Choice(["exp", "floor", "add-k", "none"]), default="exp", show_default=True)
 @click.option("--save", metavar="FILE", help="Keep the translations.")
+@tag_options
 @search_options
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @machine_options
@@ -54,6 +57,8 @@ def command(
     tokenize: str | None,
     smooth_method: str,
     save: str | None,
+    to: str | None,
+    tags: tuple[str, ...],
     as_json: bool,
     device: str,
     threads: int,
@@ -80,8 +85,10 @@ def command(
 
     def translated(folder: str) -> list[str]:
         nonlocal target_lang
-        translator = Translator.load(folder, device=device, threads=threads, engine=engine, shortlist=shortlist)
-        target_lang = target_lang or translator.loaded.target_language
+        translator = Translator.load(
+            folder, device=device, threads=threads, engine=engine, shortlist=shortlist, to=to, tags=tags
+        )
+        target_lang = target_lang or translator.target_language
         config = search_config(translator.loaded.search, given)
         assert src is not None
         return [t.text for t in translator.translate(list(input_lines(src)), config)]

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.common import examples, input_lines, language_of_environment, machine_options, say, write_file
+from pellucid.cli.common import (
+    examples,
+    input_lines,
+    language_of_environment,
+    machine_options,
+    say,
+    tag_options,
+    write_file,
+)
 
 if TYPE_CHECKING:
-    from pellucid.checkpoint import LoadedModel
     from pellucid.inspection.heads import HeadReport, HeadTable
     from pellucid.inspection.recorder import Head
     from pellucid.translator import Translator
@@ -61,6 +68,7 @@ Weights are not explanations: a head that leans to something need not matter; Δ
 @click.option("--json", "as_json", is_flag=True, help="As JSON; layers and heads count from 0 there.")
 @click.option("--html", metavar="FILE", help="Also as a page: every measure, coloured, with examples.")
 @click.option("--lang", type=click.Choice(["en", "zh"]), help="The language of the page. [that of the environment]")
+@tag_options
 @machine_options
 def command(
     model: str,
@@ -75,6 +83,8 @@ def command(
     as_json: bool,
     html: str | None,
     lang: str | None,
+    to: str | None,
+    tags: tuple[str, ...],
     device: str,
     threads: int,
 ) -> None:
@@ -92,9 +102,9 @@ def command(
         raise ConfigError("--head says which heads to translate without, and needs --bleu", hint="--bleu")
     if gold is not None and not (src or pairs):
         raise ConfigError("--gold has the links of pairs that must be named", hint="--src FILE --tgt FILE")
-    translator = Translator.load(model, device=device, threads=threads)
+    translator = Translator.load(model, device=device, threads=threads, to=to, tags=tags)
     chosen = [Head.parse(name, translator.model) for name in named]
-    some = _pairs(translator.loaded, pairs, src, tgt, limit)
+    some = _pairs(translator, pairs, src, tgt, limit)
     with Countdown("measuring") as countdown:
         table = measure_heads(translator, some, off="means" if mean else "zeros", progress=countdown)
     if gold is not None:
@@ -119,7 +129,7 @@ def command(
 
 
 def _pairs(
-    loaded: LoadedModel, pairs: Sequence[str], src: Sequence[str], tgt: Sequence[str], limit: int
+    translator: Translator, pairs: Sequence[str], src: Sequence[str], tgt: Sequence[str], limit: int
 ) -> list[tuple[str, str]]:
     """The pairs that were named, or those that the run kept to validate on."""
     from itertools import islice
@@ -134,7 +144,7 @@ def _pairs(
         corpus.check_lengths()
         return [(pair.source or "", pair.target or "") for pair in islice(corpus, limit)]
     try:
-        return list(islice(zip(*validation_pairs(loaded), strict=True), limit))
+        return list(islice(zip(*validation_pairs(translator), strict=True), limit))
     except DataError as error:
         raise DataError(
             str(error), hint="--src FILE --tgt FILE: some hundred sentences and their translations"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pellucid.cli.common import examples, say, search_config, search_options
+from pellucid.cli.common import examples, say, search_config, search_options, tag_options
 from pellucid.cli.drawing import attention_lines, rollout_lines
 
 
@@ -37,6 +37,7 @@ from pellucid.cli.drawing import attention_lines, rollout_lines
 @click.option("--lang", type=click.Choice(["en", "zh"]), help="The language of the page. [the reader's]")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole trace as JSON.")
 @click.option("--threads", type=click.IntRange(0), metavar="N", default=0, help="CPU threads; 0: all that it may use.")
+@tag_options
 @search_options
 def command(
     model: str,
@@ -51,6 +52,8 @@ def command(
     lang: str | None,
     as_json: bool,
     threads: int,
+    to: str | None,
+    tags: tuple[str, ...],
     **given: object,
 ) -> None:
     """Translate one text and show where every head looked meanwhile.
@@ -63,7 +66,7 @@ def command(
     from pellucid.inspection.trace import trace
     from pellucid.translator import Translator
 
-    translator = Translator.load(model, device="cpu", threads=threads, engine="torch")
+    translator = Translator.load(model, device="cpu", threads=threads, engine="torch", to=to, tags=tags)
     config = search_config(translator.loaded.search, given)
     heads = [Head.parse(name, translator.model) for name in off]
     wanted = Head.parse(shown, translator.model) if shown else None

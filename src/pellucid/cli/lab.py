@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pellucid.cli.common import examples, language_of_environment, say, write_file
+from pellucid.cli.common import examples, language_of_environment, say, tag_options, write_file
 
 if TYPE_CHECKING:
     from pellucid.inspection.labs.base import Lab, Result
@@ -31,10 +31,18 @@ WIDTH = 100
 @click.option("--lang", type=click.Choice(["en", "zh"]), help="English or Chinese. [that of the environment]")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the lab (repeatable).")
 @click.option("--model", metavar="DIR", help="A trained model, for the labs that can look at one.")
+@tag_options
 @click.option("--html", metavar="FILE", help="Write pictures, numbers and checks as one page.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, pictures included.")
 def command(
-    name: str | None, lang: str | None, settings: tuple[str, ...], model: str | None, html: str | None, as_json: bool
+    name: str | None,
+    lang: str | None,
+    settings: tuple[str, ...],
+    model: str | None,
+    to: str | None,
+    tags: tuple[str, ...],
+    html: str | None,
+    as_json: bool,
 ) -> None:
     """Run a lab: an idea of the paper as a small experiment, with pictures, checks and a control that must fail.
 
@@ -55,7 +63,7 @@ def command(
         raise ConfigError("--set belongs to one lab, not to all", hint="pellucid lab NAME --set ...")
     for lab in labs:
         lab.read(given)  # complains before anything is loaded
-    translator = None if model is None else Translator.load(model, device="cpu")
+    translator = None if model is None else Translator.load(model, device="cpu", to=to, tags=tags)
     if translator is not None and not any(lab.takes_model for lab in labs):
         say(f"note: the lab {name} looks at no model")
     results = [(lab, lab.run(given, language, translator)) for lab in labs]

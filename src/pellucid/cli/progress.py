@@ -71,6 +71,12 @@ class Countdown:
             self.console.print(text, markup=False, emoji=False)
 
 
+def _by_language(record: Validation) -> str:
+    """` (de 41.0, fr 39.5)`, where there are several."""
+    each = ", ".join(f"{language} {chrf:.1f}" for language, chrf in record.chrf_by_language.items())
+    return f" ({each})" if each else ""
+
+
 def _faults(record: Prepared) -> list[str]:
     """What the check found, the most frequent first."""
     if not record.faults:
@@ -208,7 +214,7 @@ class Watch:
     def _validation(self, record: Validation) -> None:
         self.validations.append(record)
         scores = (
-            f"  BLEU {record.bleu:.1f}  chrF {record.chrf:.1f}"
+            f"  BLEU {record.bleu:.1f}  chrF {record.chrf:.1f}{_by_language(record)}"
             if record.bleu is not None and record.chrf is not None
             else ""
         )

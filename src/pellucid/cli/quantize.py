@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pellucid.cli.common import examples, input_lines, say
+from pellucid.cli.common import examples, input_lines, refuse_tags_without_text, say, tag_options
 
 
 @click.command(
@@ -19,8 +19,11 @@ from pellucid.cli.common import examples, input_lines, say
 @click.option("--out", required=True, metavar="DIR", help="The new model folder.")
 @click.option("--src", metavar="FILE", help="Text to calibrate and to compare with. [the run's validation pairs]")
 @click.option("--ref", metavar="FILE", help="Its translations.")
+@tag_options
 @click.option("--threads", type=click.IntRange(0), metavar="N", default=0, help="CPU threads; 0: all that it may use.")
-def command(model: str, out: str, src: str | None, ref: str | None, threads: int) -> None:
+def command(
+    model: str, out: str, src: str | None, ref: str | None, to: str | None, tags: tuple[str, ...], threads: int
+) -> None:
     """Make int8 weights of a model: a quarter of the size, and faster on a CPU.
 
     The model translates some sentences before and after. If it loses more than 0.5 chrF2++, nothing is kept and the exit status is 1.
@@ -30,9 +33,10 @@ def command(model: str, out: str, src: str | None, ref: str | None, threads: int
 
     if (src is None) != (ref is None):
         raise ConfigError("--src and --ref must come together")
+    refuse_tags_without_text(src, to, tags)
     texts = None if src is None else list(input_lines(src))
     references = None if ref is None else list(input_lines(ref))
-    done = quantize_model(model, out, texts, references, threads=threads)
+    done = quantize_model(model, out, texts, references, threads=threads, to=to, tags=tags)
     say(f"compared    {done.sentences:,} sentences; {done.same:,} come out the same")
     for name, scores in (("float32", done.before), ("int8", done.after)):
         for line in scores.lines():

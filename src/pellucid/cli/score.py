@@ -9,7 +9,7 @@ from itertools import islice
 
 import click
 
-from pellucid.cli.common import examples, machine_options, say, write_line
+from pellucid.cli.common import examples, machine_options, say, tag_options, write_line
 
 
 @click.command(
@@ -25,6 +25,7 @@ from pellucid.cli.common import examples, machine_options, say, write_line
 @click.option("--tgt", multiple=True, metavar="FILE", help="Its translation, line by line.")
 @click.option("--length-penalty", type=click.FloatRange(0), metavar="X", help="alpha of the score. [model's]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line: log-probability of every piece.")
+@tag_options
 @machine_options
 def command(
     model: str,
@@ -33,6 +34,8 @@ def command(
     tgt: tuple[str, ...],
     length_penalty: float | None,
     as_json: bool,
+    to: str | None,
+    tags: tuple[str, ...],
     device: str,
     threads: int,
 ) -> None:
@@ -52,7 +55,7 @@ def command(
         raise ConfigError("nothing to score", hint="name a pair file, or --src and --tgt")
     corpus = Corpus.from_files(pairs, src, tgt, DataConfig())
     corpus.check_lengths()
-    translator = Translator.load(model, device=device, threads=threads)
+    translator = Translator.load(model, device=device, threads=threads, to=to, tags=tags)
     config = search_config(translator.loaded.search, {"length_penalty": length_penalty})
     total, tokens = 0.0, 0
     stream: Iterator[tuple[str, str]] = ((p.source or "", p.target or "") for p in corpus)

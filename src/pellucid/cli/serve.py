@@ -80,6 +80,9 @@ PAIR = re.compile(r"([A-Za-z][\w-]*):([A-Za-z][\w-]*)=(.+)", re.DOTALL)
     help="Translations of terms that must be used: source, tab, target a line. en:de=FILE is for that pair alone.",
 )
 @click.option("--dnt", metavar="FILE", help="Terms that must not be translated, one a line.")
+@click.option(
+    "--tag", "tags", multiple=True, metavar="NAME", help="A tag of the models', such as a domain (repeatable)."
+)
 @click.option("--log-requests", is_flag=True, help="A line on stderr for each: route, status, time; never a text.")
 @click.option("--open", "open_page", is_flag=True, help="Open the page in the browser.")
 @click.option("--threads", type=click.IntRange(0), metavar="N", default=0, help="CPU threads; 0: all that it may use.")
@@ -102,6 +105,7 @@ def command(
     compat: str | None,
     glossaries: tuple[str, ...],
     dnt: str | None,
+    tags: tuple[str, ...],
     log_requests: bool,
     open_page: bool,
     threads: int,
@@ -114,7 +118,8 @@ def command(
     every layer, the beam, the labs, training; a folder that is still in training shows its curves. Nothing leaves this
     machine. Ctrl-C ends it when what was asked has been answered.
 
-    A MODEL is a folder; en:de=FOLDER says its languages where the folder does not.
+    A MODEL is a folder; en:de=FOLDER says its languages where the folder does not. One with several target languages
+    (`pellucid train --tag`) is served with all of them, or with the one that is named so.
     """
     from pellucid.server.limits import Limits
 
@@ -125,7 +130,7 @@ def command(
     serve_models(
         models, host, port, keys=keys, page=page, allow_host=allow_host, allow_origin=allow_origin, proxies=proxies,
         limits=Limits(**{name: value for name, value in given.items() if value is not None}),  # type: ignore[arg-type]
-        glossaries=glossaries, dnt=dnt, weblate=compat == "weblate", log_requests=log_requests, open_page=open_page, threads=threads, engine=engine,
+        glossaries=glossaries, dnt=dnt, tags=tags, weblate=compat == "weblate", log_requests=log_requests, open_page=open_page, threads=threads, engine=engine,
         search=search,
     )  # fmt: skip
 
@@ -143,6 +148,7 @@ def serve_models(
     limits: Limits | None = None,
     glossaries: Sequence[str] = (),
     dnt: str | None = None,
+    tags: Sequence[str] = (),
     weblate: bool = False,
     log_requests: bool = False,
     open_page: bool = False,
@@ -170,7 +176,7 @@ def serve_models(
 
     limits = limits or Limits()
     terms = _Glossaries(glossaries, dnt)
-    inspectors, service = _service(models, limits, weblate, threads, engine, search or {}, terms)
+    inspectors, service = _service(models, limits, weblate, threads, engine, search or {}, terms, tags)
     with_page = not keys if page is None else page
     doorman = Doorman(service, Keys(keys), proxies)
     app = make_app(
@@ -194,25 +200,22 @@ def _service(
     engine: str,
     search: dict[str, object],
     glossaries: _Glossaries,
+    tags: Sequence[str] = (),
 ) -> tuple[dict[str, Inspector], Service]:
     """What the page asks about each model, by name; and the service of those whose languages are known."""
     from pellucid.errors import ConfigError
-    from pellucid.server.inspector import Inspector
     from pellucid.server.languages import canonical
     from pellucid.server.service import Served, Service, names_of
 
-    given = [PAIR.fullmatch(model) for model in models]
-    directories = [match[3] if match else model for match, model in zip(given, models, strict=True)]
-    names = names_of([Path(directory).resolve().name for directory in directories])
-    inspectors: dict[str, Inspector] = {}
+    opened = [one for model in models for one in _opened(model, threads, engine, tags)]
+    names = names_of([name for name, _, _ in opened])
+    inspectors = {name: inspector for name, (_, inspector, _) in zip(names, opened, strict=True)}
     served = []
-    for name, directory, match in zip(names, directories, given, strict=True):
-        inspectors[name] = inspector = Inspector(directory, engine=engine, threads=threads)
-        pair = (match[1], match[2]) if match else inspector.languages()
+    for name, (_, inspector, pair) in zip(names, opened, strict=True):
         if pair is None:
             say(
-                f"note: {directory} does not say its languages, so programs cannot ask for them\n"
-                f"hint: pellucid serve en:de={directory}"
+                f"note: {inspector.directory} does not say its languages, so programs cannot ask for them\n"
+                f"hint: pellucid serve en:de={inspector.directory}"
             )
             continue
         source, target = map(canonical, pair)
@@ -222,6 +225,28 @@ def _service(
         served.append(Served(name, inspector, source, target, limits, changed, terms))
     glossaries.check()
     return inspectors, Service(served, limits, weblate=weblate)
+
+
+def _opened(
+    model: str, threads: int, engine: str, tags: Sequence[str]
+) -> list[tuple[str, Inspector, tuple[str, str] | None]]:
+    """What is to be served of a MODEL: a name, who is asked, the languages if they are known; one a target language."""
+    from pellucid.server.inspector import Inspector, languages_of
+
+    match = PAIR.fullmatch(model)
+    directory = Path(match[3] if match else model)
+    name = directory.resolve().name
+    source, targets = languages_of(directory)
+    several = len(targets) > 1
+    to = (match[2] if match else targets[0]) if several else None
+    first = Inspector(directory, engine=engine, threads=threads, to=to, tags=tags)
+    if match:
+        return [(name, first, (match[1], match[2]))]
+    pairs = [(source, target) if source else None for target in targets]
+    if not several:
+        return [(name, first, pairs[0] if pairs else None)]
+    each = [first, *(first.into(target) for target in targets[1:])]
+    return [(f"{name}-{t}", one, pair) for t, one, pair in zip(targets, each, pairs, strict=True)]
 
 
 class _Glossaries:

@@ -63,6 +63,7 @@ class Weighted(click.ParamType):
         "pellucid train pairs.tsv.gz --valid valid.tsv --out model --preset small --max-time 2h",
         "pellucid train pairs.tsv --out model --set training.warmup_steps=2000 --set model.norm=pre",
         "pellucid train general.tsv --mix ours.tsv=3 --mix web.tsv=0.2 --out model",
+        "pellucid train de.tsv fr.tsv --tag de.tsv=2de --tag fr.tsv=2fr --out model",
         "pellucid train --resume --out model",
         "pellucid train --print-config > my.toml; pellucid train pairs.tsv --config my.toml --out model",
     ),
@@ -72,6 +73,13 @@ class Weighted(click.ParamType):
 @click.option("--tgt", multiple=True, metavar="FILE", help="Its translation, line by line.")
 @click.option(
     "--mix", multiple=True, type=Weighted(), help="A pair file whose pairs an epoch takes WEIGHT times (repeatable)."
+)
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="FILE=TAG[,TAG]",
+    help="What stands before each source of a file: a target language (2de), a domain (medical). Repeatable.",
 )
 @click.option("--valid", multiple=True, metavar="FILE", help="Pair file to validate on; none: some pairs are held out.")
 @click.option("--valid-src", multiple=True, metavar="FILE", help="Source text to validate on (with --valid-tgt).")
@@ -120,6 +128,9 @@ def command(
     Two aligned text files are named by --src and --tgt. A file that is named by --mix counts more or less than others:
     with a weight of 3 each of its pairs comes three times an epoch, with 0.5 every other time.
 
+    By --tag one model learns several target languages or domains: `pellucid translate --to de --tag medical` asks for
+    them. A tag is a token of its own, which no text can have. One that begins with 2 and a code names the target language.
+
     The run can be stopped at any time with Ctrl-C and resumed. Everything about it is kept in DIR/training.
     """
     from pellucid.errors import ConfigError, DataError
@@ -142,7 +153,7 @@ def command(
             pairs, src=src, tgt=tgt, valid=valid, valid_src=valid_src, valid_tgt=valid_tgt, out=out, config=config,
             resume=resume, on_record=watch,
         ),
-        out, quiet, verbose,
+        out, quiet, verbose, config,
     )  # fmt: skip
     with contextlib.suppress(DataError):  # no validation pairs: nothing to measure on
         calibrate(out, device=config.training.device, threads=config.training.threads)
@@ -158,9 +169,12 @@ def mixed(
     return dataclasses.replace(config, data=dataclasses.replace(config.data, mix=weights))
 
 
-def run_and_report(run: Callable[[Watch], object], out: Path, quiet: bool, verbose: bool) -> None:
-    """Show a run while it goes on, and say at its end what to type next."""
+def run_and_report(
+    run: Callable[[Watch], object], out: Path, quiet: bool, verbose: bool, config: RunConfig | None = None
+) -> None:
+    """Show a run while it goes on, and say at its end what to type next, if `config` has target languages with one."""
     from pellucid.cli.progress import Watch
+    from pellucid.tags import assigned, target_languages
 
     with Watch(quiet=quiet, verbose=verbose) as watch:
         run(watch)
@@ -169,7 +183,9 @@ def run_and_report(run: Callable[[Watch], object], out: Path, quiet: bool, verbo
     if finished is not None and finished.reason in ("interrupted", "terminated"):
         say(f"saved at update {finished.update:,}. Go on with:\n  pellucid train --resume --out {where}")
         raise SystemExit(130 if finished.reason == "interrupted" else 143)
-    say(f"\nThe model is in {out}. Translate with it:\n  pellucid translate {where} < input.txt > output.txt")
+    languages = target_languages(tag for text in (config.data.tags if config else ()) for tag in assigned(text)[1])
+    to = f" --to {languages[0]}" if languages else ""
+    say(f"\nThe model is in {out}. Translate with it:\n  pellucid translate {where}{to} < input.txt > output.txt")
 
 
 def settings(out: Path | None, resume: bool, given: dict[str, Any]) -> RunConfig:
@@ -192,7 +208,7 @@ def settings(out: Path | None, resume: bool, given: dict[str, Any]) -> RunConfig
             raise ConfigError(f"{file}: cannot be read as TOML: {error}") from error
     places = {
         "preset": (),
-        "columns": ("data",), "skip_bad": ("data",), "vocab_size": ("data",), "source_lang": ("data", "source_language"),
+        "columns": ("data",), "tags": ("data",), "skip_bad": ("data",), "vocab_size": ("data",), "source_lang": ("data", "source_language"),
         "target_lang": ("data", "target_language"), "seed": ("training",), "max_updates": ("training",),
         "max_epochs": ("training",), "max_time": ("training", "max_minutes"), "device": ("training",),
         "precision": ("training",), "threads": ("training",),
@@ -201,7 +217,7 @@ def settings(out: Path | None, resume: bool, given: dict[str, Any]) -> RunConfig
     config = from_file  # options that were typed win over the file and over --set
     for option, place in places.items():
         value = given[option]
-        if value is None:
+        if value is None or value == ():
             continue
         if not place:
             config = dataclasses.replace(config, preset=value)

@@ -21,6 +21,7 @@ from pellucid.cli.common import (
     search_config,
     search_options,
     shortlist_option,
+    tag_options,
     write_line,
 )
 from pellucid.cli.workers import translate_with_workers
@@ -54,10 +55,12 @@ NOTES = {
         "pellucid translate model input.txt --sample --temperature 0.8 --top-k 20",
         "pellucid translate model messages.po --out messages-de.po --memory old.tmx",
         "pellucid translate model film.srt --out film-de.srt",
+        "pellucid translate multilingual input.txt --to de --tag medical",
     ),
 )
 @click.argument("model", metavar="MODEL")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
+@tag_options
 @search_options
 @click.option(
     "--n-best",
@@ -125,6 +128,8 @@ NOTES = {
 def command(
     model: str,
     files: tuple[str, ...],
+    to: str | None,
+    tags: tuple[str, ...],
     n_best: int | None,
     prefix: str | None,
     text_format: Literal["text", "html"],
@@ -186,7 +191,9 @@ def command(
         )
     in_html = has_html(files[0]) if out is not None else is_html
     handling = _handling("html" if in_html else "text", protect, glossary, dnt, split_sentences, retry_loops)
-    translator = Translator.load(model, device=device, threads=threads, engine=engine, shortlist=shortlist)
+    translator = Translator.load(
+        model, device=device, threads=threads, engine=engine, shortlist=shortlist, to=to, tags=tags
+    )
     defaults = translator.loaded.search
     if n_best is not None and given["beam_size"] is None and not given["sample"]:
         defaults = dataclasses.replace(defaults, beam_size=max(defaults.beam_size, n_best), n_best=n_best)
@@ -198,7 +205,10 @@ def command(
         nonlocal lines
         if workers > 1:
             share = threads or max(1, available_cores() // workers)
-            options = {"directory": model, "device": device, "engine": engine, "threads": share, "shortlist": shortlist}
+            options = {
+                "directory": model, "device": device, "engine": engine, "threads": share, "shortlist": shortlist,
+                "tags": translator.tags,
+            }  # fmt: skip
             found = translate_with_workers(workers, options, texts, config, _prefixes(prefix), as_json, handling)
         else:
             found = translator.stream(
@@ -211,10 +221,9 @@ def command(
             yield translation
 
     if out is not None:
-        loaded = translator.loaded
         languages = DataConfig(
-            source_language=source_lang or loaded.source_language,
-            target_language=target_lang or loaded.target_language,
+            source_language=source_lang or translator.source_language,
+            target_language=target_lang or translator.target_language,
             fuzzy=fuzzy,
         )
         known = read_memory(memory, languages) if memory else None

@@ -23,6 +23,7 @@ from pellucid.data.formats.pair import SentencePair
 from pellucid.data.formats.parallel import check_lengths, read_parallel
 from pellucid.data.formats.registry import STANDARD_INPUT, reader_for
 from pellucid.errors import ConfigError, DataError
+from pellucid.tags import assigned, shown, target_languages
 
 MOST_HELD_OUT = 1000
 MOST_PROBLEMS = 10
@@ -96,6 +97,8 @@ class _Input:
     path: str
     aligned: str | None
     names: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+    """What stands before each source."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -137,9 +140,10 @@ class Corpus:
         for path in pairs:
             if not _only_once(path):
                 reader_for(path)
-            inputs.append(_Input(_rereadable(path, STANDARD_INPUT), None, (path,)))
+            inputs.append(_Input(_rereadable(path, STANDARD_INPUT), None, (path,), config.tags_of(path)))
         for source, target in zip(src, tgt, strict=True):
-            inputs.append(_Input(_rereadable(source), _rereadable(target), (source, target)))
+            names = source, target
+            inputs.append(_Input(_rereadable(source), _rereadable(target), names, config.tags_of(source)))
         return cls(tuple(inputs), config)
 
     def check_lengths(self) -> None:
@@ -166,11 +170,18 @@ class Corpus:
         """One corpus an input, in order: what this one yields, input by input."""
         return [dataclasses.replace(self, inputs=(item,)) for item in self.inputs]
 
+    @property
+    def tags(self) -> list[str]:
+        """All tags of its inputs, by name."""
+        return sorted({tag for item in self.inputs for tag in item.tags})
+
     def _read(self, item: _Input) -> Iterator[SentencePair]:
         if item.aligned is not None:
             pairs = read_parallel(item.path, item.aligned, self.config)
         else:
-            pairs = reader_for(item.path)(item.path, self.config)
+            # Of a file with several languages, that which its tags name is read.
+            target = [*target_languages(item.tags), self.config.target_language][0]
+            pairs = reader_for(item.path)(item.path, dataclasses.replace(self.config, target_language=target))
         name = item.names[0]
         pairs = pairs if name == item.path else (pair._replace(file=name) for pair in pairs)
         return pairs if item.aligned is not None or _is_tsv(item.path) else map(_on_one_line, pairs)
@@ -184,11 +195,42 @@ class Corpus:
             digest.update(repr(chosen).encode())  # what is read of a file with several languages
         for item in self.inputs:
             digest.update(b"pairs" if item.aligned is None else b"aligned")
+            if item.tags:
+                digest.update(repr(item.tags).encode())
             for path in item.paths:
                 digest.update(
                     Path(path).suffix.encode() + _digest(path, *_size_and_time(path))
                 )  # suffix: how it is read
         return digest.hexdigest()
+
+
+def check_tags(corpus: Corpus, valid: Corpus | None = None) -> None:
+    """Nothing, if the tags of the settings are those of the inputs, and go together.
+
+    Args:
+        valid: what is validated on, if that is in files of its own.
+
+    Raises:
+        ConfigError: a file that is no input; some with and some without a target language; a tag to validate on that no
+            training pair has.
+    """
+    inputs = [*corpus.inputs, *(valid.inputs if valid is not None else ())]
+    names = [item.names[0] for item in inputs]
+    for file, tags in map(assigned, corpus.config.tags):
+        if file not in names:
+            hint = "the tags of --src and --tgt are those of the file that --src names"
+            raise ConfigError(
+                f"tags must be of an input, but {shown(tags)} are of {file}, and the inputs are {', '.join(names)}",
+                hint=hint if file in [item.names[-1] for item in inputs] else "name the file as it is named elsewhere",
+            )
+    without = [item.names[0] for item in inputs if not target_languages(item.tags)]
+    if (languages := target_languages(corpus.tags)) and without:
+        raise ConfigError(
+            f"where one file has a target language all must have one, but {', '.join(without)} has none",
+            hint=f"--tag {without[0]}=2{languages[0]}",
+        )
+    if valid is not None and (unknown := [tag for tag in valid.tags if tag not in corpus.tags]):
+        raise ConfigError(f"no pair to train on has the tags {shown(unknown)} of those to validate on")
 
 
 def split_valid(corpus: Corpus, pairs: int = 0) -> tuple[Corpus, Corpus]:

@@ -1,6 +1,7 @@
 """The pairs as token ids on the disk, read through a memory map: ten million pairs need little memory.
 
-    source.ids, target.ids          all sequences one behind the other, each with its end mark (uint16 or uint32)
+    source.ids, target.ids          all sequences one behind the other, each with its end mark (uint16 or uint32); before
+                                    a source the tags of its input
     source.offsets, target.offsets  int64, where each begins, and where the last one ends
     meta.json                       fingerprint, sizes and checksums of the four, and the report; written last
 
@@ -63,7 +64,7 @@ class PairStore:
         source, target = (self._map(f"{side}.offsets", OFFSET) for side in SIDES)
         self._offsets = source, target
         self.source_lengths = _lengths(source)
-        """(pairs,) int32: the tokens of each source, its end mark included."""
+        """(pairs,) int32: the tokens of each source, its tags and its end mark included."""
         self.target_lengths = _lengths(target)
         """(pairs,) int32: the tokens of each target, its end mark included."""
         self.release()
@@ -152,7 +153,7 @@ class PairStore:
         return len(self.source_lengths)
 
     def source(self, i: int) -> np.ndarray:
-        """(source length,) ids of pair `i`, the end mark last; read-only, of an unsigned type."""
+        """(source length,) ids of pair `i`, tags first, the end mark last; read-only, of an unsigned type."""
         return self._row(0, i)
 
     def target(self, i: int) -> np.ndarray:
@@ -228,8 +229,9 @@ class _Writer:
                 self._append(f"{side}.offsets", np.zeros(1, OFFSET))
             for part in corpus.parts():
                 before = self.report.kept
+                tags = self.tokenizers[0].tag_ids(part.inputs[0].tags)
                 for pairs in self._chunks(part):
-                    self._write_chunk(pairs)
+                    self._write_chunk(pairs, tags)
                     if self.progress is not None:
                         self.progress(self.report.read)
                 self.parts.append(self.report.kept - before)
@@ -272,10 +274,12 @@ class _Writer:
         if self.look is not None:
             self.look(pairs)
 
-    def _write_chunk(self, pairs: list[tuple[str, str]]) -> None:
+    def _write_chunk(self, pairs: list[tuple[str, str]], tags: list[int]) -> None:
         rows = [t.encode_batch([pair[i] for pair in pairs], self.threads) for i, t in enumerate(self.tokenizers)]
-        lengths = np.array([[len(ids) + 1 for ids in side] for side in rows], OFFSET)  # (2, pairs)
-        keep = self._short_enough(lengths)
+        pieces = np.array([[len(ids) for ids in side] for side in rows], OFFSET)  # (2, pairs)
+        lengths = pieces + np.array([[len(tags) + 1], [1]], OFFSET)
+        keep = self._short_enough(pieces, lengths)
+        rows[0] = [[*tags, *ids] for ids in rows[0]] if tags else rows[0]
         for i, side in enumerate(SIDES):
             kept = lengths[i][keep]
             eos = (self.tokenizers[i].eos_id,)
@@ -285,13 +289,12 @@ class _Writer:
             self._append(f"{side}.offsets", ends)
             self.ends[i] = int(ends[-1]) if len(ends) else self.ends[i]
 
-    def _short_enough(self, lengths: np.ndarray) -> np.ndarray:
-        """(pairs,) bool; counts the pairs that are not."""
+    def _short_enough(self, pieces: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """(pairs,) bool; counts the pairs that are not. `lengths` (2, pairs) has tags and end marks in it."""
         short = lengths.max(axis=0) <= self.config.max_tokens
         self.report.dropped["too long"] += int((~short).sum())
         if not self.config.max_ratio:
             return short
-        pieces = lengths - 1  # the end mark would flatter short pairs
         even = pieces.max(axis=0) <= self.config.max_ratio * pieces.min(axis=0)
         self.report.dropped["ratio"] += int((short & ~even).sum())
         return np.asarray(short & even)

@@ -1,6 +1,8 @@
 """Text to pieces and back (section 5.1), by SentencePiece, trained on the user's own pairs.
 
-Ids: `</s>` 0, `<unk>` 1, pieces, `<pad>` last. Text never becomes a control id: a literal `</s>` is four characters.
+Ids: `</s>` 0, `<unk>` 1, pieces, tags, `<pad>` last. Text never becomes a control id: a literal `</s>` is four characters.
+Tags (:mod:`pellucid.tags`) are ids that SentencePiece does not have, so that no text can become one: the text `<2de>`
+stays five characters.
 Unless the user asks for a normalisation, and with byte fallback, every text comes back as it was: odd spaces, line
 separators, emoji, a literal `<s>`. SentencePiece itself writes a space as U+2581 and keeps U+2585 for itself, so these
 two are written in another way first (:func:`escape`).
@@ -46,28 +48,36 @@ RARE = 3
 LARGEST_CHOSEN = 32_000
 
 
+Kind = Literal["piece", "byte", "unknown", "tag"]
+
+
 class Piece(NamedTuple):
     """A piece of :meth:`Tokenizer.explain`."""
 
     text: str
     """As SentencePiece writes it: U+2581 for a space, <0xE2> for a byte."""
     id: int
-    kind: Literal["piece", "byte", "unknown"]
+    kind: Kind
 
 
 class Tokenizer:
     """Made by :meth:`train` or :meth:`load`. Safe to use from several threads."""
 
-    def __init__(self, model: bytes, kind: str, normalization: str) -> None:
+    def __init__(self, model: bytes, kind: str, normalization: str, tags: Sequence[str] = ()) -> None:
         self._model = model
         self._kind, self._normalization = kind, normalization
         self._sp = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.eos_id: int = self._sp.eos_id()
         self.unk_id: int = self._sp.unk_id()
-        self.pad_id: int = self._sp.get_piece_size()
+        self.tags = tuple(tags)
+        """The names of the tags, in the order of their ids."""
+        pieces: int = self._sp.get_piece_size()
+        self._tag_ids = {name: pieces + i for i, name in enumerate(self.tags)}
+        self._tag_names = {i: name for name, i in self._tag_ids.items()}
+        self.pad_id = pieces + len(self.tags)
 
     def __len__(self) -> int:
-        """Pieces, with the control ids and the padding."""
+        """Pieces, with the control ids, the tags and the padding."""
         return self.pad_id + 1
 
     @classmethod
@@ -79,6 +89,7 @@ class Tokenizer:
         kind: str = "unigram",
         normalization: str = "identity",
         byte_fallback: bool = True,
+        tags: Sequence[str] = (),
         threads: int = 0,
     ) -> Tokenizer:
         """Learn pieces from `lines`, which are read once. The same lines give the same pieces.
@@ -88,6 +99,7 @@ class Tokenizer:
                 many as it has: look at `len()`.
             kind: unigram, bpe, char, or word (what single spaces separate; other words become `<unk>`).
             normalization: identity, nfc or nfkc, of these lines and of all text from now on.
+            tags: ids besides, for :meth:`tag_ids`; they do not count as pieces.
             byte_fallback: characters that get no piece are written as bytes, for which 256 pieces are set aside
                 (not with `word`). Without it they become `<unk>`.
             threads: kept for callers that count threads; learning always uses the same few.
@@ -139,7 +151,7 @@ class Tokenizer:
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sample), model_writer=model, **options)
-            return cls(model.getvalue(), kind, normalization)
+            return cls(model.getvalue(), kind, normalization, tags)
         except RuntimeError as error:
             raise TokenizerError(f"SentencePiece cannot learn from this text: {error}") from error
 
@@ -152,8 +164,9 @@ class Tokenizer:
         """
         config = config or {"kind": "unigram", "normalization": "identity"}
         try:
-            made = cls(Path(path).read_bytes(), str(config["kind"]), str(config["normalization"]))
-        except (OSError, RuntimeError, KeyError) as error:
+            tags = [str(tag) for tag in config.get("tags", ())]
+            made = cls(Path(path).read_bytes(), str(config["kind"]), str(config["normalization"]), tags)
+        except (OSError, RuntimeError, KeyError, TypeError) as error:
             raise TokenizerError(f"{path}: cannot be read as a tokenizer: {error}") from error
         if made.eos_id != 0 or made.unk_id != 1:
             raise TokenizerError(
@@ -168,7 +181,8 @@ class Tokenizer:
 
     def config(self) -> dict[str, Any]:
         """What :meth:`load` needs besides the file."""
-        return {"kind": self._kind, "normalization": self._normalization}
+        tags = {"tags": list(self.tags)} if self.tags else {}
+        return {"kind": self._kind, "normalization": self._normalization, **tags}
 
     @property
     def model_bytes(self) -> bytes:
@@ -178,8 +192,16 @@ class Tokenizer:
         """SHA-256 of all that decides how text is cut."""
         return hashlib.sha256(self._model + repr(sorted(self.config().items())).encode()).hexdigest()
 
+    def tag_ids(self, tags: Iterable[str]) -> list[int]:
+        """The ids of tags. Raises KeyError: one that is not among :attr:`tags`."""
+        return [self._tag_ids[tag] for tag in tags]
+
+    def tags_of(self, ids: Iterable[int]) -> tuple[str, ...]:
+        """The tags among `ids`."""
+        return tuple(self._tag_names[i] for i in map(int, ids) if i in self._tag_names)
+
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, with no end mark."""
+        """The ids of `text`, with no end mark and never a tag."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str], threads: int = 1) -> list[list[int]]:
@@ -195,16 +217,21 @@ class Tokenizer:
             return list(self._sp.encode(whole, num_threads=max(1, threads)))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of `ids`; end marks and padding are passed over, `<unk>` becomes U+2047."""
-        kept = [i for i in map(int, ids) if i != self.eos_id and i != self.pad_id]
+        """The text of `ids`; end marks, tags and padding are passed over, `<unk>` becomes U+2047."""
+        kept = [i for i in map(int, ids) if i != self.eos_id and i != self.pad_id and i not in self._tag_names]
         text = str(self._sp.decode(kept))
         if self._kind == "word" and kept and kept[0] == self.unk_id:
             text = text[1:]  # the space that stands before every word but the first
         return unescape(text)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The pieces as SentencePiece writes them, U+2581 for a space."""
-        return ["<pad>" if i == self.pad_id else str(self._sp.id_to_piece(i)) for i in map(int, ids)]
+        """The pieces as SentencePiece writes them, U+2581 for a space; a tag in angle brackets."""
+        return [self._piece(i) for i in map(int, ids)]
+
+    def _piece(self, i: int) -> str:
+        if i in self._tag_names:
+            return f"<{self._tag_names[i]}>"
+        return "<pad>" if i == self.pad_id else str(self._sp.id_to_piece(i))
 
     def normalized(self, text: str) -> str:
         """`text` in the Unicode normal form that is read."""
@@ -241,8 +268,10 @@ class Tokenizer:
         ids = self.encode(text)
         return [Piece(piece, i, self.kind_of(i)) for piece, i in zip(self.pieces(ids), ids, strict=True)]
 
-    def kind_of(self, i: int) -> Literal["piece", "byte", "unknown"]:
+    def kind_of(self, i: int) -> Kind:
         """What the id stands for; of the end mark and the padding: piece."""
+        if i in self._tag_names:
+            return "tag"
         return "unknown" if i == self.unk_id else "byte" if self._sp.is_byte(i) else "piece"
 
 

@@ -132,7 +132,8 @@ def scores_without(
     progress: Progress | None = None,
 ) -> dict[Head, Retranslated]:
     """BLEU and chrF2++ with each of `heads` switched off, against those of the whole model (Michel et al. 2019, table 1)."""
-    plain = Translator(translator.loaded, "reference")  # the other engines have weights of their own, without gates
+    # The other engines have weights of their own, without gates.
+    plain = Translator(translator.loaded, "reference", tags=translator.tags)
     before = [t.text for t in plain.translate(sources)]
     found: dict[Head, Retranslated] = {}
     for number, head in enumerate(heads, 1):

@@ -94,7 +94,7 @@ class Aligned:
 
 def split_at_spaces(tokens: Sequence[Token]) -> list[Range]:
     """Words are what spaces separate, as in text that was cut into words before: punctuation may be a word of its own."""
-    starts = [i for i, t in enumerate(tokens) if i == 0 or t.kind == "control" or t.text.startswith(SPACE)]
+    starts = [i for i, t in enumerate(tokens) if i == 0 or t.is_mark or t.text.startswith(SPACE)]
     return list(pairwise([*starts, len(tokens)]))
 
 
@@ -106,7 +106,7 @@ def align(
     cut: Cut = words_of,
     progress: Progress | None = None,
 ) -> Aligned:
-    """Each target word of each pair with the source word that it looks at most; the end mark has no say.
+    """Each target word of each pair with the source word that it looks at most; tags and the end mark have no say.
 
     Args:
         cut: what makes a word; :func:`split_at_spaces` for text that is tokenised already.
@@ -118,14 +118,15 @@ def align(
     forced = [ForcedPair.of(translator, *pairs[i]) for i in kept]
     aligned = Aligned([([], [])] * len(pairs), {reading: [Links()] * len(pairs) for reading in readings})
     ways = sorted({reading.norms for reading in readings})
+    words = slice(len(translator.tag_ids), -1)
     done, work = 0, len(forced) * len(ways)
     for norms in ways:
         for n, maps in forced_maps(translator, forced, ("cross",), _norms if norms else _weights):
-            source = tokens_of(translator.source_tokenizer, forced[n].source[:-1])
+            source = tokens_of(translator.source_tokenizer, forced[n].source[words])
             target = tokens_of(translator.target_tokenizer, forced[n].target[:-1])
             columns, rows = cut(source), cut(target)
             aligned.words[kept[n]] = _texts(source, columns), _texts(target, rows)
-            weights = maps["cross"]  # (L, H + 1, T, S); the end mark, in the last column, belongs to no word
+            weights = maps["cross"][..., words]  # (L, H + 1, T, S) without the columns that belong to no word
             shown = {"predicts": merge(weights[..., :-1, :], rows, columns),
                      "input": merge(weights[..., 1:, :], rows, columns)}  # fmt: skip
             for reading in readings:

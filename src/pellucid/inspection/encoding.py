@@ -156,7 +156,7 @@ def positions_json(model: Transformer, length: int) -> Json:
 def model_json(translator: Translator, name: str) -> Json:
     """What a model is."""
     loaded, config = translator.loaded, translator.model.config
-    languages = {"source": loaded.source_language, "target": loaded.target_language}
+    languages = {"source": loaded.source_language, "target": translator.target_language}
     search = translator.loaded.search
     return {
         "name": name,

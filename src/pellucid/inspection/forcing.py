@@ -27,7 +27,7 @@ class ForcedPair:
     """A source with a given translation, as the model reads them."""
 
     source: tuple[int, ...]
-    """S ids, the end mark last."""
+    """S ids, tags first, the end mark last."""
     target: tuple[int, ...]
     """T ids, the end mark last: what the decoder's rows predict. Their inputs are the start mark and all but the last."""
 
@@ -39,7 +39,7 @@ class ForcedPair:
             DataError: longer than a model with learned positions can read.
         """
         pair = cls(
-            (*translator.source_tokenizer.encode(source.strip()), translator.source_tokenizer.eos_id),
+            tuple(translator.source_ids(translator.source_tokenizer.encode(source.strip()))),
             (*translator.target_tokenizer.encode(target.strip()), translator.vocabulary.eos_id),
         )
         config = translator.model.config
@@ -53,7 +53,7 @@ class ForcedPair:
         return pair
 
     def source_side(self, translator: Translator) -> Side:
-        """The source's tokens, the end mark last: (S,)."""
+        """The source's tokens, tags first, the end mark last: (S,)."""
         return Side.of(tokens_of(translator.source_tokenizer, self.source))
 
     def predicted_side(self, translator: Translator) -> Side:

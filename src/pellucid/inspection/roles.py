@@ -103,7 +103,7 @@ def separators(side: Side) -> Array:
 
 
 def _marks(side: Side) -> Array:
-    return np.array([token.kind == "control" for token in side.tokens], bool)
+    return np.array([token.is_mark for token in side.tokens], bool)
 
 
 class MapMeasures:

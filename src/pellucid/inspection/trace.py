@@ -122,7 +122,7 @@ class Trace:
 
     @property
     def source_ids(self) -> list[int]:
-        """(S,), with the end mark."""
+        """(S,), with tags and the end mark."""
         return [token.id for token in self.source.tokens]
 
     @property
@@ -159,7 +159,7 @@ def trace(
     if config.sample:
         config = dataclasses.replace(config, sample=False)
     segment = segments[0]
-    source_ids = [*segment.ids, translator.source_tokenizer.eos_id]
+    source_ids = translator.source_ids(segment.ids)
     flags = ["split"] if len(segments) > 1 else []
     if translator.source_tokenizer.unk_id in segment.ids:
         flags.append("unknown")
@@ -212,7 +212,8 @@ def _search(
     translator: Translator, source_ids: list[int], config: SearchConfig, heads_off: bool, prefix_ids: Sequence[int]
 ) -> tuple[list[Hypothesis], BeamTree]:
     """The hypotheses of the translator's own engine, and the tree of our search."""
-    longest = translator.max_length(len(source_ids) - 1, len(prefix_ids), config)
+    pieces = len(source_ids) - len(translator.source_ids(()))
+    longest = translator.max_length(pieces, len(prefix_ids), config)
     request = Request([source_ids], [longest], config, [tuple(prefix_ids)])
     engine = translator.engine
     own = engine

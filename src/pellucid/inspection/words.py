@@ -37,8 +37,13 @@ class Token:
     text: str
     """As SentencePiece writes it: U+2581 for a space, <0xE2> for a byte."""
     id: int
-    kind: Literal["piece", "byte", "unknown", "control"]
+    kind: Literal["piece", "byte", "unknown", "tag", "control"]
     """control: a mark of the model's own (start, end, padding)."""
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it stands for nothing in the text: a tag, or a mark of the model's own."""
+        return self.kind in ("tag", "control")
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ def words_of(tokens: Sequence[Token]) -> list[Range]:
 
     A word begins where a space stood, where letters and other signs meet, and, in scripts that have no spaces, with
     every piece; with jieba installed, Chinese pieces that it finds to be one word are put together. A piece is never
-    cut, so two words within one piece stay together. Marks of the model (start, end, unknown) are words of their own;
+    cut, so two words within one piece stay together. Marks of the model (tags, start, end, unknown) are words of their own;
     the bytes of a character belong together.
     """
     bounds = [i for i in range(1, len(tokens)) if _begins(tokens[i - 1], tokens[i])]
@@ -104,7 +109,7 @@ def words_of(tokens: Sequence[Token]) -> list[Range]:
 
 def _begins(before: Token, token: Token) -> bool:
     """Whether a word begins between two neighbours."""
-    if {"control", "unknown"} & {before.kind, token.kind}:
+    if {"tag", "control", "unknown"} & {before.kind, token.kind}:
         return True
     if token.kind == "byte":
         return before.kind != "byte" or int(token.text[3:5], 16) & 0xC0 != 0x80  # 0b10xxxxxx goes on with a character

@@ -44,14 +44,28 @@ EXAMPLES = 6
 class Inspector:
     """The model folder `directory`, which may still be in training and hold no model yet.
 
+    Args:
+        to, tags: see :meth:`~pellucid.translator.Translator.load`.
+        beside: one of the same folder, whose model is used.
+
     Raises:
         ModelFolderError: neither a model nor a training run is there.
     """
 
-    def __init__(self, directory: str | Path, *, engine: str = "auto", threads: int = 0) -> None:
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        engine: str = "auto",
+        threads: int = 0,
+        to: str | None = None,
+        tags: Sequence[str] = (),
+        beside: Inspector | None = None,
+    ) -> None:
         self.directory = Path(directory)
         self._engine, self._threads = engine, threads
-        self.lock = threading.RLock()
+        self._to, self._tags, self._beside = to, tags, beside
+        self.lock: threading.RLock = threading.RLock() if beside is None else beside.lock
         """Held while the model is used or changed."""
         self._translator: Translator | None = None
         self._traces: OrderedDict[str, Trace] = OrderedDict()
@@ -72,22 +86,21 @@ class Inspector:
             NoModelYetError: training has not saved one yet.
         """
         with self.lock:
+            if self._translator is None and self._beside is not None:
+                self._translator = self._beside.translator.tagged(self._to, self._tags)
             if self._translator is None:
                 if not (self.directory / "config.json").exists():
                     raise NoModelYetError(
                         f"{self.directory}: training has not saved a model yet", hint="look at its curves meanwhile"
                     )
-                self._translator = Translator.load(self.directory, engine=self._engine, threads=self._threads)
+                self._translator = Translator.load(
+                    self.directory, engine=self._engine, threads=self._threads, to=self._to, tags=self._tags
+                )
             return self._translator
 
-    def languages(self) -> tuple[str, str] | None:
-        """The languages that the model translates from and to; None if it has not been saved yet, or does not say."""
-        try:
-            told = json.loads((self.directory / "config.json").read_text(encoding="utf-8"))["languages"]
-            source, target = told["source"], told["target"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-        return (source, target) if isinstance(source, str) and isinstance(target, str) else None
+    def into(self, language: str) -> Inspector:
+        """Another one of the same model, into one of its target languages."""
+        return Inspector(self.directory, to=language, tags=self._tags, beside=self)
 
     # --- one translation --------------------------------------------------------------------------------------------
 
@@ -210,7 +223,7 @@ class Inspector:
     def _pairs(self) -> list[tuple[str, str]]:
         """The run's validation pairs; none if it left none."""
         try:
-            return list(zip(*validation_pairs(self.translator.loaded), strict=True))
+            return list(zip(*validation_pairs(self.translator), strict=True))
         except PellucidError:
             return []
 
@@ -232,7 +245,8 @@ class Inspector:
             translator = self.translator
             loaded = dataclasses.replace(translator.loaded, model=copy.deepcopy(translator.model))
         self._measuring.start(
-            len(pairs), lambda told: measure_heads(Translator(loaded), pairs, progress=told).to_json()
+            len(pairs),
+            lambda told: measure_heads(Translator(loaded, tags=translator.tags), pairs, progress=told).to_json(),
         )
         return self.heads()
 
@@ -259,6 +273,16 @@ class Inspector:
             kept = {id(r) for r in updates[::step]} | {id(r) for r in updates[-1:]}
             records = [r for r in records if r.get("record") != "progress" or id(r) in kept]
         return {"records": records, "next": max(number, since), "running": is_training(self.directory)}
+
+
+def languages_of(directory: Path) -> tuple[str | None, list[str]]:
+    """The language that a model translates from, and those that it translates to, as far as its folder says it."""
+    try:
+        told = json.loads((directory / "config.json").read_text(encoding="utf-8"))["languages"]
+        source, targets = told["source"], told.get("targets", [told["target"]])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None, []
+    return source if isinstance(source, str) else None, [code for code in targets if isinstance(code, str)]
 
 
 class NotThereError(PellucidError):

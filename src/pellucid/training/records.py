@@ -84,6 +84,8 @@ class Validation:
     """Source, reference, translation."""
     is_best: bool
     seconds: float
+    chrf_by_language: dict[str, float] = field(default_factory=dict)
+    """By target language, where there are several."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import torch
 from pellucid.checkpoint import LoadedModel, average_weights, save_model, write_atomically
 from pellucid.config import PRESETS, RunConfig, TransformerConfig
 from pellucid.data.check import QUICK, Check
-from pellucid.data.corpus import Corpus, split_valid, why_dropped
+from pellucid.data.corpus import Corpus, check_tags, split_valid, why_dropped
 from pellucid.data.formats.pair import SentencePair
 from pellucid.data.overlap import EvaluationSets
 from pellucid.data.store import PairStore
@@ -30,6 +31,7 @@ from pellucid.data.tokenizer import Tokenizer, choose_vocab_size
 from pellucid.errors import ConfigError, TrainingError
 from pellucid.machine import available_cores, available_memory, keep_freed_memory
 from pellucid.model.transformer import Transformer
+from pellucid.tags import target_languages
 from pellucid.training.optimizer import noam_rate
 from pellucid.training.records import Finished, Prepared, Preparing, Progress, Record, Saved, Validation
 from pellucid.training.run_folder import RunFolder
@@ -119,7 +121,9 @@ def _train(
     if inputs["valid"] or inputs["valid_src"]:
         valid_corpus = Corpus.from_files(inputs["valid"], inputs["valid_src"], inputs["valid_tgt"], config.data)
         valid_corpus.check_lengths()
+        check_tags(corpus, valid_corpus)
     else:
+        check_tags(corpus)
         corpus, valid_corpus = split_valid(corpus, config.data.valid_pairs)
     fingerprints = {"train": corpus.fingerprint(), "valid": valid_corpus.fingerprint()}
     if resume and fingerprints != folder.read_run()["fingerprints"]:
@@ -211,7 +215,7 @@ def _train(
     tell(trainer.plan())
 
     # 6. train
-    card, board = _Card(config, report.kept, parameters), _TensorBoard(folder)
+    card, board = _Card(config, report.kept, parameters, target_languages(source.tags)), _TensorBoard(folder)
     with _stopped_by_signals(trainer), contextlib.closing(board):
         for record in trainer.run():
             if isinstance(record, Finished):
@@ -267,9 +271,10 @@ def _tokenizers(
     data = config.data
     names = ("source", "target") if not data.joint else ("joint",)
     files = [folder.path / f"{name}.model" for name in names]
+    tags = {name: corpus.tags if name != "target" else [] for name in names}
     kind: dict[str, Any] = {"kind": data.tokenizer, "normalization": data.normalization}
     if folder.config_file.exists() and all(f.exists() for f in files):
-        made = [Tokenizer.load(f, kind) for f in files]
+        made = [Tokenizer.load(f, {**kind, "tags": tags[name]}) for name, f in zip(names, files, strict=True)]
         return made[0], made[-1], config
     if not data.vocab_size:
         data = dataclasses.replace(data, vocab_size=choose_vocab_size(corpus, data))
@@ -280,7 +285,7 @@ def _tokenizers(
         tell(Preparing(stage=f"{name} tokenizer", done=0, total=None))
         tokenizer = Tokenizer.train(
             _side(corpus, name), vocab_size=data.vocab_size, kind=data.tokenizer, normalization=data.normalization,
-            byte_fallback=data.byte_fallback, threads=threads,
+            byte_fallback=data.byte_fallback, tags=tags[name], threads=threads,
         )  # fmt: skip
         tokenizer.save(file)
         made.append(tokenizer)
@@ -306,14 +311,19 @@ def _validation_set(
     store, _ = PairStore.build(folder.path / "valid-store", corpus, source, target, config.data, told)
     if not len(store):
         return None
-    together: dict[str, list[str]] = {}
-    for pair in corpus:
-        if why_dropped(pair) is None and pair.source is not None and pair.target is not None:
-            together.setdefault(pair.source.strip(), []).append(pair.target.strip())
-    most = max(len(references) for references in together.values())
+    together: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for part in corpus.parts():
+        own = together.setdefault(part.inputs[0].tags, {})
+        for pair in part:
+            if why_dropped(pair) is None and pair.source is not None and pair.target is not None:
+                own.setdefault(pair.source.strip(), []).append(pair.target.strip())
+    # Tag by tag in turn: who looks at the first of them only sees all tags.
+    turns = zip_longest(*([(tags, *each) for each in own.items()] for tags, own in together.items()))
+    every = [each for turn in turns for each in turn if each is not None]
+    most = max(len(references) for _, _, references in every)
     # A sentence with fewer references than another repeats its first one, which changes no score.
-    sides = [[refs[i] if i < len(refs) else refs[0] for refs in together.values()] for i in range(most)]
-    return ValidationSet(store, list(together), sides)
+    sides = [[refs[i] if i < len(refs) else refs[0] for _, _, refs in every] for i in range(most)]
+    return ValidationSet(store, [source for _, source, _ in every], sides, [tags for tags, _, _ in every])
 
 
 def _chosen(config: RunConfig, store: PairStore, device: torch.device, notes: list[str]) -> RunConfig:
@@ -469,15 +479,17 @@ def _write_model(trainer: Trainer, config: RunConfig, card: _Card, files: list[P
 class _Card:
     """The model card: what a person who finds the folder wants to know."""
 
-    def __init__(self, config: RunConfig, pairs: int, parameters: int) -> None:
-        self.config, self.pairs, self.parameters = config, pairs, parameters
+    def __init__(self, config: RunConfig, pairs: int, parameters: int, targets: Sequence[str] = ()) -> None:
+        self.config, self.pairs, self.parameters, self.targets = config, pairs, parameters, targets
         self.validation: Validation | None = None
         self.updates: list[int] = []
 
     def text(self) -> str:
         data, training = self.config.data, self.config.training
+        target = ", ".join(self.targets) or data.target_language or "target"
+        to = f" --to {self.targets[0]}" if self.targets else ""
         lines = [
-            f"# Translator {data.source_language or 'source'} → {data.target_language or 'target'}",
+            f"# Translator {data.source_language or 'source'} → {target}",
             "",
             f"An encoder-decoder Transformer (preset {self.config.preset}, {self.parameters:,} parameters), trained with "
             f"pellucid {__version__} on {self.pairs:,} sentence pairs (seed {training.seed}).",
@@ -492,7 +504,12 @@ class _Card:
             if v.bleu is not None and v.chrf is not None:
                 lines += [f"Greedy: BLEU {v.bleu:.1f} (`{v.bleu_signature}`), chrF {v.chrf:.1f}."]
             lines += [""]
-        lines += ["    pellucid translate . < input.txt > output.txt", "", "All settings: training/config.toml.", ""]
+        lines += [
+            f"    pellucid translate .{to} < input.txt > output.txt",
+            "",
+            "All settings: training/config.toml.",
+            "",
+        ]
         return "\n".join(lines)
 
 

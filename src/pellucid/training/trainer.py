@@ -33,6 +33,7 @@ from pellucid.data.batching import Batch, EpochPlan, make_batch, mixed_pairs, pl
 from pellucid.data.store import PairStore
 from pellucid.errors import TrainingError
 from pellucid.model.transformer import Transformer
+from pellucid.tags import target_languages
 from pellucid.training.evaluation import corpus_scores
 from pellucid.training.loss import linear_cross_entropy
 from pellucid.training.optimizer import learning_rate, make_adam, set_rate, update_average
@@ -70,6 +71,8 @@ class ValidationSet:
     sources: list[str]
     references: list[list[str]] = field(default_factory=list)
     """[reference number][sentence]"""
+    tags: list[tuple[str, ...]] = field(default_factory=list)
+    """What stands before each of `sources`; empty: nothing before any."""
 
 
 class Trainer:
@@ -424,6 +427,7 @@ class Trainer:
                 sums = self._loss(self.model, batch.src, batch.tgt_in, batch.tgt_out)
                 loss, plain, tokens = loss + float(sums[0]), plain + float(sums[1]), tokens + batch.tgt_tokens
             bleu = chrf = None
+            by_language: dict[str, float] = {}
             signature = ""
             samples: tuple[tuple[str, str, str], ...] = ()
             if self.config.validate_bleu:
@@ -431,10 +435,11 @@ class Trainer:
                 references = [side[: len(sources)] for side in self.valid.references]
                 greedy = SearchConfig(beam_size=1)
                 engine = "torch" if self.device.type == "cpu" else "reference"
-                found = Translator(self.loaded, engine).translate(sources, greedy, scores=False)
-                translations = [t.text for t in found]
+                tags = self.valid.tags[: len(sources)] or [()] * len(sources)
+                translations = _translated(self.loaded, engine, sources, tags, greedy)
                 scores = corpus_scores(translations, references, self.loaded.target_language)
                 bleu, chrf, signature = scores.bleu, scores.chrf, scores.bleu_signature
+                by_language = _chrf_by_language(translations, references, tags)
                 samples = tuple(zip(sources[:SAMPLES], references[0][:SAMPLES], translations[:SAMPLES], strict=True))
             self.model.train()
         value = -chrf if self.config.stop_on == "chrf" and chrf is not None else loss / tokens
@@ -453,6 +458,7 @@ class Trainer:
             bleu_signature=signature,
             samples=samples,
             is_best=is_best,
+            chrf_by_language=by_language,
             seconds=time.perf_counter() - started,
         )
 
@@ -478,3 +484,35 @@ def decoder_output(model: Transformer, src: Tensor, tgt_in: Tensor) -> Tensor:
 
 def _perplexity(loss: float) -> float:
     return math.exp(min(loss, 700.0))  # e^709 is the largest float
+
+
+def _translated(
+    loaded: LoadedModel, engine: str, sources: Sequence[str], tags: Sequence[tuple[str, ...]], config: SearchConfig
+) -> list[str]:
+    """The translations of `sources`, each with its own tags, in order."""
+    places: dict[tuple[str, ...], list[int]] = {}
+    for i, own in enumerate(tags):
+        places.setdefault(own, []).append(i)
+    whole = Translator(loaded, engine, tags=tags[0])
+    found: dict[int, str] = {}
+    for own, numbers in places.items():
+        translations = whole.tagged(tags=own).translate([sources[i] for i in numbers], config, scores=False)
+        found |= zip(numbers, (t.text for t in translations), strict=True)
+    return [found[i] for i in range(len(sources))]
+
+
+def _chrf_by_language(
+    translations: Sequence[str], references: Sequence[Sequence[str]], tags: Sequence[tuple[str, ...]]
+) -> dict[str, float]:
+    """chrF of the translations into each target language; empty where there are not several."""
+    places: dict[str, list[int]] = {}
+    for i, own in enumerate(tags):
+        for language in target_languages(own):
+            places.setdefault(language, []).append(i)
+    if len(places) < 2:
+        return {}
+    scores = {}
+    for language, numbers in places.items():
+        expected = [[side[i] for i in numbers] for side in references]
+        scores[language] = corpus_scores([translations[i] for i in numbers], expected, language).chrf
+    return scores

@@ -135,7 +135,7 @@ def _roles_of(result: Result, say: Say, model: Translator, text: str) -> None:
     """The encoder's heads of a model in one sentence."""
     maps = trace(model, text).encoder
     layers, heads, n, _ = maps.weights.shape
-    real = np.array([token.kind != "control" for token in maps.columns.tokens])
+    real = np.array([not token.is_mark for token in maps.columns.tokens])
     weights = maps.weights.double().numpy()
     columns = {
         say("previous", "前一个"): share_of_weight(weights, at_offset(n, n, -1)),

@@ -26,4 +26,4 @@ def sample(translator: Translator, text: str) -> str:
 
 def changed(translator: Translator, model: Transformer) -> Translator:
     """The same translator with another model. The readable engine searches: the others would copy its weights first."""
-    return Translator(dataclasses.replace(translator.loaded, model=model), "reference")
+    return Translator(dataclasses.replace(translator.loaded, model=model), "reference", tags=translator.tags)
