@@ -74,11 +74,12 @@ def serving(
     weblate: bool = False,
     glossaries: Sequence[str] = (),
     dnt: str | None = None,
+    tags: Sequence[str] = (),
 ) -> Iterator[Client]:
     """A server as `pellucid serve MODEL...` makes it, ready when this is entered."""
     limits = limits or Limits()
     inspectors, service = _service(
-        [str(model) for model in models], limits, weblate, 1, "torch", {}, _Glossaries(glossaries, dnt)
+        [str(model) for model in models], limits, weblate, 1, "torch", {}, _Glossaries(glossaries, dnt), tags
     )
     page_app = make_page(inspectors, ["named.example"]) if page else None
     app = make_app(service, Doorman(service, Keys(keys), proxies), page_app, origins)
