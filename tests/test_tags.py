@@ -385,8 +385,8 @@ def test_a_resumed_run_with_tags_is_the_unbroken_one(tmp_path):
     ours, theirs = (load_tensors(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    other = config(tuple(tag.replace("2lo", "2de") for tag in tags), max_updates=30, validate_every=10)
     with pytest.raises(ConfigError, match=r"cannot change data\.tags"):
-        other = config(tuple(tag.replace("2lo", "2de") for tag in tags), max_updates=30, validate_every=10)
         train(out=tmp_path / "broken", resume=True, config=other)
 
 
