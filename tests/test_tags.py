@@ -222,6 +222,16 @@ def test_tags_that_go_wrong_are_refused_before_anything_is_made(tmp_path, given,
     assert not (tmp_path / "model").exists()
 
 
+def test_one_source_file_may_have_several_translations(tmp_path):
+    """Each aligned pair of files has the tags of either."""
+    for name in ("en", "de", "fr"):
+        (tmp_path / name).write_text(f"{name}\n", encoding="utf-8")
+    en, de, fr = (str(tmp_path / name) for name in ("en", "de", "fr"))
+    data = DataConfig(tags=(f"{de}=2de", f"{fr}=2fr", f"{en}=news"))
+    corpus = Corpus.from_files([], [en, en], [de, fr], data)
+    assert [item.tags for item in corpus.inputs] == [("2de", "news"), ("2fr", "news")]
+
+
 # --- one model, two languages -----------------------------------------------------------------------------------------
 
 

@@ -162,13 +162,13 @@ class DataConfig:
     mix: tuple[float, ...] = ()
     """How often an epoch takes the pairs of each input, those of --src and --tgt last; empty: once each."""
     tags: tuple[str, ...] = ()
-    """What stands before the sources of a file, as "FILE=TAG,TAG": a target language (2de), a domain (medical)."""
+    """What stands before the sources of an input, as "FILE=TAG,TAG": a target language (2de), a domain (medical)."""
     valid_pairs: int = 0
     """Pairs held out for validation, by source text, where no validation set is given; 0 chooses."""
 
-    def tags_of(self, file: str) -> tuple[str, ...]:
-        """The tags of a file, by the name that it was given by."""
-        return ordered(tag for name, tags in map(assigned, self.tags) if name == file for tag in tags)
+    def tags_of(self, *files: str) -> tuple[str, ...]:
+        """The tags of an input, by the names that its file or its two files were given by."""
+        return ordered(tag for file, tags in map(assigned, self.tags) if file in files for tag in tags)
 
     def __post_init__(self) -> None:
         if self.columns is not None:

@@ -79,7 +79,7 @@ class Weighted(click.ParamType):
     "tags",
     multiple=True,
     metavar="FILE=TAG[,TAG]",
-    help="What stands before each source of a file: a target language (2de), a domain (medical). Repeatable.",
+    help="What stands before each source of an input: a target language (2de), a domain (medical). Repeatable.",
 )
 @click.option("--valid", multiple=True, metavar="FILE", help="Pair file to validate on; none: some pairs are held out.")
 @click.option("--valid-src", multiple=True, metavar="FILE", help="Source text to validate on (with --valid-tgt).")
@@ -130,6 +130,7 @@ def command(
 
     By --tag one model learns several target languages or domains: `pellucid translate --to de --tag medical` asks for
     them. A tag is a token of its own, which no text can have. One that begins with 2 and a code names the target language.
+    FILE is a file of pairs, or one of two aligned files, whichever tells the inputs apart.
 
     The run can be stopped at any time with Ctrl-C and resumed. Everything about it is kept in DIR/training.
     """

@@ -143,7 +143,7 @@ class Corpus:
             inputs.append(_Input(_rereadable(path, STANDARD_INPUT), None, (path,), config.tags_of(path)))
         for source, target in zip(src, tgt, strict=True):
             names = source, target
-            inputs.append(_Input(_rereadable(source), _rereadable(target), names, config.tags_of(source)))
+            inputs.append(_Input(_rereadable(source), _rereadable(target), names, config.tags_of(*names)))
         return cls(tuple(inputs), config)
 
     def check_lengths(self) -> None:
@@ -215,15 +215,14 @@ def check_tags(corpus: Corpus, valid: Corpus | None = None) -> None:
             training pair has.
     """
     inputs = [*corpus.inputs, *(valid.inputs if valid is not None else ())]
-    names = [item.names[0] for item in inputs]
+    names = list(dict.fromkeys(name for item in inputs for name in item.names))
     for file, tags in map(assigned, corpus.config.tags):
         if file not in names:
-            hint = "the tags of --src and --tgt are those of the file that --src names"
             raise ConfigError(
                 f"tags must be of an input, but {shown(tags)} are of {file}, and the inputs are {', '.join(names)}",
-                hint=hint if file in [item.names[-1] for item in inputs] else "name the file as it is named elsewhere",
+                hint="name the file as the input is named",
             )
-    without = [item.names[0] for item in inputs if not target_languages(item.tags)]
+    without = [item.names[-1] for item in inputs if not target_languages(item.tags)]
     if (languages := target_languages(corpus.tags)) and without:
         raise ConfigError(
             f"where one file has a target language all must have one, but {', '.join(without)} has none",
