@@ -207,7 +207,7 @@ def test_settings_with_tags_come_back_from_toml(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--tag", "other.tsv=2up"], "<2up> are of other.tsv, and the inputs are"),
+        (["--tag", "other.tsv=2up"], r"other.tsv \(with <2up>\) is none of them: .*up.tsv"),
         (["--tag", "{up}=2up"], "all must have one, but .*lo.tsv has none"),
         (["--tag", "{up}"], "FILE=TAG"),
         (["--tag", "{up}=2UP"], "letters a to z"),

@@ -147,12 +147,12 @@ def tagged_validation_pairs(loaded: LoadedModel) -> TaggedPairs:
         DataError: the folder has none.
     """
     store_folder = None if loaded.directory is None else loaded.directory / "training" / "valid-store"
-    if store_folder is None or not store_folder.is_dir():
+    store = PairStore.open(store_folder) if store_folder is not None and store_folder.is_dir() else None
+    if not store:
         raise DataError(
             f"{loaded.directory}: has no validation pairs of its training any more",
             hint="--src FILE --ref FILE: some hundred sentences and their translations",
         )
-    store = PairStore.open(store_folder)
     source, target = loaded.source_tokenizer, loaded.target_tokenizer
     numbers: dict[tuple[str, ...], list[int]] = {}
     for i in range(len(store)) if source.tags else range(min(len(store), MOST_SENTENCES)):

@@ -219,7 +219,7 @@ def check_tags(corpus: Corpus, valid: Corpus | None = None) -> None:
     for file, tags in map(assigned, corpus.config.tags):
         if file not in names:
             raise ConfigError(
-                f"tags must be of an input, but {shown(tags)} are of {file}, and the inputs are {', '.join(names)}",
+                f"tags must be those of an input, but {file} (with {shown(tags)}) is none of them: {', '.join(names)}",
                 hint="name the file as the input is named",
             )
     without = [item.names[-1] for item in inputs if not target_languages(item.tags)]
