@@ -50,7 +50,7 @@ LADDER = """
     checkpoint
     shortlist
     engines.executor engines.search_engine
-    engines.choice engines.ctranslate2 engines.shortlist_engine
+    engines.choice engines.ctranslate2 engines.shortlist_engine engines.static_cache
     engines.engine
     alignment
     translator

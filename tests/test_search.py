@@ -16,6 +16,7 @@ from pellucid.search import (
     NEVER,
     Vocabulary,
     beam_search,
+    fetched,
     greedy_search,
     length_penalty,
     log_probabilities,
@@ -351,6 +352,34 @@ def test_top_tokens_are_the_highest_wherever_they_stand(vocab, k):
     assert torch.equal(values, expected.values)
     assert torch.equal(scores.gather(1, places), values)
     assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+class Far(Tensor):
+    """On a GPU that is not there. It comes over by `cpu`, which is counted; whoever looks at it from afar would wait."""
+
+    device = torch.device("cuda")
+    transfers = 0
+
+    def cpu(self) -> Tensor:
+        Far.transfers += 1
+        return self.as_subclass(Tensor)
+
+    def _wait(self, *_: object) -> None:
+        raise AssertionError("one more transfer")
+
+    tolist = item = __bool__ = __int__ = __float__ = __getitem__ = _wait
+
+
+def test_scores_and_tokens_come_from_a_gpu_in_one_piece():
+    scores = torch.tensor([[-0.1, NEVER], [1e-42, -math.pi]])
+    tokens = torch.tensor([[7], [2**31 - 1]])
+    Far.transfers = 0
+    found = fetched(scores.as_subclass(Far), tokens.as_subclass(Far))
+    assert Far.transfers == 1
+    assert [type(x) for x in found] == [Tensor, Tensor]
+    assert torch.equal(found[0], scores) and torch.equal(found[1], tokens)
+    assert found[1].dtype == torch.long
+    assert fetched(scores, tokens) == (scores, tokens)  # on a CPU they are there
 
 
 def test_no_translation_comes_twice_among_the_n_best():

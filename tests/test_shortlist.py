@@ -10,7 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from engines.test_engine import SEARCHES, assert_same, loaded, texts  # noqa: F401
+from engines.conftest import SEARCHES, assert_same, loaded, texts  # noqa: F401
 from pellucid import shortlist as shortlists
 from pellucid.cli.main import cli
 from pellucid.errors import ConfigError, DataError, ModelFolderError

@@ -118,6 +118,14 @@ def top_tokens(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, torch.where(where < k * BLOCK, places, where - k * BLOCK + end)
 
 
+def fetched(scores: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Both on the CPU: scores (N, k) in float32, ids (N, l). In one piece, because for each the search waits for a GPU."""
+    if scores.device.type == "cpu":
+        return scores, tokens
+    together = torch.cat([scores.view(torch.int32), tokens.int()], 1).cpu()  # the scores bit by bit
+    return together[:, : scores.size(1)].view(torch.float32), together[:, scores.size(1) :].long()
+
+
 def search(
     state: SearchState,
     max_lengths: Sequence[int],
@@ -237,14 +245,16 @@ def _one_by_one(
             log_p = log_p[everyone]
         histories = [tokens[b][r] for b in sentences for r in range(rows_each)]
         allowed = allowed_only(log_p, t, histories, [prefixes[b] for b in sentences], vocabulary, config)
-        chosen = choose(allowed, sentences)  # (N)
-        gained = log_p.gather(-1, chosen[:, None]).squeeze(-1).tolist() if normalize else [math.nan] * len(chosen)
-        possible = (allowed.gather(-1, chosen[:, None]).squeeze(-1) > NEVER).tolist()
-        newest = chosen.cpu()
+        chosen = choose(allowed, sentences)[:, None]  # (N, 1)
+        reached, newest = fetched(torch.cat([log_p.gather(1, chosen), allowed.gather(1, chosen)], 1), chosen)
+        gained = reached[:, 0].tolist() if normalize else [math.nan] * len(chosen)
+        possible = (reached[:, 1] > NEVER).tolist()
+        newest = newest[:, 0]
+        said = newest.tolist()
         stay: list[int] = []
         for i, b in enumerate(sentences):
             for r in range(rows_each):
-                token = int(newest[i * rows_each + r])
+                token = said[i * rows_each + r]
                 if over[b][r] or not possible[i * rows_each + r]:
                     over[b][r] = True
                     continue
@@ -438,7 +448,7 @@ def beam_search(
         log_p = log_probabilities(state.step(newest), vocabulary.forbidden)  # (N, V)
         histories = [h.tokens for s in live for h in s.beam]
         allowed = allowed_only(log_p, t, histories, [prefixes[s.number] for s in live], vocabulary, config)
-        best, ids = top_tokens(allowed, min(2 * config.beam_size, log_p.size(-1)))  # (N, 2 W)
+        best, ids = fetched(*top_tokens(allowed, min(2 * config.beam_size, log_p.size(-1))))  # (N, 2 W)
         log_probs, tokens = best.tolist(), ids.tolist()
 
         # A sentence leaves when it has its longest length, or when nothing open can win any more.

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from engines.test_engine import loaded  # noqa: F401
 from pellucid.engines import choice
 from pellucid.engines.choice import cache_folder, fastest
 from pellucid.errors import ConfigError
@@ -33,7 +32,7 @@ def both_installed(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda name: "1.0")
 
 
-def test_the_quickest_over_both_workloads_is_taken_and_remembered(loaded, tmp_path):  # noqa: F811
+def test_the_quickest_over_both_workloads_is_taken_and_remembered(loaded, tmp_path):
     """a: 4 x 9 ms; b: 2 x 30 ms. b is quicker with one sentence, a over all."""
     memory = tmp_path / "deep" / "engines.json"
     engines = {"a": Slow("a", 4, 9), "b": Slow("b", 2, 30)}
@@ -48,7 +47,7 @@ def test_the_quickest_over_both_workloads_is_taken_and_remembered(loaded, tmp_pa
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"x": 3}', b"\xff"])
-def test_a_damaged_memory_is_measured_anew(loaded, tmp_path, content):  # noqa: F811
+def test_a_damaged_memory_is_measured_anew(loaded, tmp_path, content):
     memory = tmp_path / "engines.json"
     memory.write_bytes(content if isinstance(content, bytes) else content.encode())
     made = {"a": lambda: Slow("a", 0, 0), "b": lambda: Slow("b", 5, 5)}
@@ -56,13 +55,13 @@ def test_a_damaged_memory_is_measured_anew(loaded, tmp_path, content):  # noqa: 
     assert "a" in json.loads(memory.read_text()).values()
 
 
-def test_where_nothing_can_be_remembered_it_goes_on(loaded, tmp_path):  # noqa: F811
+def test_where_nothing_can_be_remembered_it_goes_on(loaded, tmp_path):
     (tmp_path / "file").write_text("")
     made = {"a": lambda: Slow("a", 0, 0), "b": lambda: Slow("b", 5, 5)}
     assert fastest(made, loaded.model, False, tmp_path / "file" / "engines.json").name == "a"
 
 
-def test_one_that_cannot_be_made_is_left_out(loaded, tmp_path):  # noqa: F811
+def test_one_that_cannot_be_made_is_left_out(loaded, tmp_path):
     """Not even if it was the fastest the last time."""
     memory = tmp_path / "engines.json"
     made = {"a": lambda: Slow("a", 5, 5), "b": lambda: Slow("b", 0, 0)}

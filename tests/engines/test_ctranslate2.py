@@ -8,7 +8,7 @@ import importlib.util
 import pytest
 import torch
 
-from engines.test_engine import WORDS, assert_same, texts
+from engines.conftest import WORDS, assert_same, texts
 from pellucid.checkpoint import LoadedModel
 from pellucid.config import SearchConfig, TransformerConfig
 from pellucid.data.tokenizer import Tokenizer

@@ -4,60 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
 
-from pellucid.engines.executor import Executor, ExecutorState
+from engines.conftest import OPTIONS, PAD, VOCAB, model, sources, walk
+from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Observer, int8_pack
 from pellucid.errors import SearchError
 from pellucid.model.transformer import DecoderState, Transformer
-
-VOCAB, PAD = 40, 39
-OPTIONS = {
-    "as in the paper": {},
-    "pre-norm": {"norm": "pre"},
-    "learned positions": {"positions": "learned"},
-    "nothing shared": {"share_embeddings": "none"},
-    "two vocabularies": {"share_embeddings": "decoder", "src_vocab": 23, "src_pad_id": 22},
-}
-
-
-def model(src_vocab: int = VOCAB, max_len: int = 64, **options: object) -> Transformer:
-    torch.manual_seed(0)
-    made = Transformer(
-        src_vocab, VOCAB, 32, 4, 2, 3, 48, 0.1, max_len, pad_id=PAD, start_id=PAD,
-        **{"share_embeddings": "all", **options},
-    ).eval()  # fmt: skip
-    for parameter in made.parameters():  # biases and norms are 0 and 1 at first, which would hide a mistake
-        if parameter.dim() == 1:
-            nn.init.normal_(parameter, std=0.3)
-    return made
-
-
-def sources(pad: int = PAD, vocab: int = 22) -> Tensor:
-    """Three sentences of 7, 4 and 1 tokens."""
-    src = torch.randint(0, vocab, (3, 7))
-    src[1, 4:] = pad
-    src[2, 1:] = pad
-    return src
-
-
-@torch.inference_mode()
-def walk(one: DecoderState, other: ExecutorState, steps: int, tolerance: float) -> None:
-    """Both along the same path: more rows a sentence, rows in another order, sentences that leave."""
-    tokens = torch.full((3,), PAD)
-    for step in range(steps):
-        expected, found = one.step(tokens), other.step(tokens)
-        assert found.shape == expected.shape
-        assert (found - expected).abs().max() <= tolerance
-        rows, left = torch.arange(len(expected)), None
-        if step in (0, 4):
-            rows = rows.repeat_interleave(2)
-        elif step == 6:  # of three sentences of four rows, the first leaves; the others' rows change places
-            rows, left = torch.tensor([5, 4, 4, 7, 11, 8, 9, 9]), torch.tensor([1, 2])
-        if step in (0, 4, 6):
-            one.reorder(rows, left)
-            other.reorder(rows, left)
-        tokens = expected[rows].argmax(-1)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

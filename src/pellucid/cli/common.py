@@ -95,12 +95,15 @@ def engine_option(function: F) -> F:
     """Which executor searches."""
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "reference", "torch", "torch-int8", "ctranslate2", "ctranslate2-int8"]),
+        type=click.Choice(
+            ["auto", "reference", "torch", "torch-int8", "ctranslate2", "ctranslate2-int8", "gpu", "gpu-float32"]
+        ),
         default="auto",
         show_default=True,
         help="What searches: the model as it is read (reference), the same laid out for speed (torch), or with whole "
-        "numbers, faster and a little less exact (torch-int8); or CTranslate2, if it is installed. auto: on a CPU torch "
-        "or ctranslate2, whichever is faster; in int8 if the model is quantized.",
+        "numbers, faster and a little less exact (torch-int8); or CTranslate2, if it is installed; or, with CUDA, in "
+        "bfloat16 (gpu) or float32. auto: on a CPU torch or ctranslate2, whichever is faster, in int8 if the model is "
+        "quantized; with CUDA gpu.",
     )(function)
 
 

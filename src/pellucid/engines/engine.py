@@ -11,18 +11,23 @@ import torch
 from pellucid.engines.choice import fastest
 from pellucid.engines.ctranslate2 import CTranslate2Engine
 from pellucid.engines.executor import Executor
-from pellucid.engines.linear import Float32Linear, Ranges, int8_pack
+from pellucid.engines.linear import Float32Linear, Pack, Ranges, bfloat16_pack, int8_pack, multiplies_bfloat16
 from pellucid.engines.search_engine import Engine, Request, StateEngine
 from pellucid.engines.shortlist_engine import ShortlistEngine
+from pellucid.engines.static_cache import StaticEngine, StaticExecutor, is_right
 from pellucid.errors import ConfigError
 from pellucid.model.transformer import DecoderState, Transformer
 from pellucid.search import Hypothesis, Vocabulary
 from pellucid.shortlist import Shortlist
 
-ENGINES = ("auto", "reference", "torch", "torch-int8", "ctranslate2", "ctranslate2-int8")
-"""reference: the model as it is read. torch: the same numbers, laid out for speed. torch-int8: with whole numbers, a
-little less exact. ctranslate2 and ctranslate2-int8: that program, if it is installed. auto: on a GPU reference; on a CPU
-torch, or ctranslate2 if it is installed and faster; of a quantized model folder the int8 ones."""
+ENGINES = ("auto", "reference", "torch", "torch-int8", "ctranslate2", "ctranslate2-int8", "gpu", "gpu-float32")
+"""reference: the model as it is read. torch: the same numbers, laid out for speed on a CPU. torch-int8: with whole
+numbers, a little less exact. ctranslate2 and ctranslate2-int8: that program, if it is installed. gpu: bfloat16 and
+recorded steps, for CUDA; gpu-float32: the same without rounding. auto: on a CPU torch, or ctranslate2 if it is installed
+and faster, and of a quantized model folder the int8 ones; with CUDA gpu (gpu-float32 where the GPU does not multiply
+bfloat16), or reference if a trial of it goes wrong."""
+
+GPU_PACKS: dict[str, Pack] = {"gpu": bfloat16_pack, "gpu-float32": Float32Linear}
 
 
 def make_engine(
@@ -49,9 +54,9 @@ def make_engine(
         raise ConfigError(f"`engine` {name!r} has no use for a shortlist", hint="--engine torch, or no --shortlist")
     if name == "auto" and shortlist is not None:
         name = "torch" if ranges is None or int8_pack(ranges) is None else "torch-int8"
+    if name == "auto" and device.type != "cpu":
+        return _for_accelerator(model, source_pad_id, vocabulary)
     if name == "auto":
-        if device.type != "cpu":
-            return make_engine("reference", model, source_pad_id, vocabulary)
         suffix = "" if ranges is None else "-int8"
 
         def own() -> Engine:
@@ -75,8 +80,12 @@ def make_engine(
         return fastest(candidates, model, ranges is not None)
     if name == "reference":
         return StateEngine(name, lambda src: DecoderState(model, src), source_pad_id, vocabulary, device)
+    if name in GPU_PACKS:
+        if device.type != "cuda":
+            raise ConfigError(f"`engine` {name!r} is for CUDA, but the device is {device}", hint="--engine auto")
+        return StaticEngine(name, StaticExecutor(model, GPU_PACKS[name]), source_pad_id, vocabulary)
     if device.type != "cpu":
-        raise ConfigError(f"`engine` {name!r} is for a CPU, but the device is {device}", hint="--engine reference")
+        raise ConfigError(f"`engine` {name!r} is for a CPU, but the device is {device}", hint="--engine auto")
     if name.startswith("ctranslate2"):
         return CTranslate2Engine(name, model, vocabulary)
     pack = int8_pack(ranges) if name == "torch-int8" else Float32Linear
@@ -86,6 +95,17 @@ def make_engine(
     if shortlist is not None:
         return ShortlistEngine(name, executor, source_pad_id, vocabulary, shortlist)
     return StateEngine(name, executor.state, source_pad_id, vocabulary, device)
+
+
+def _for_accelerator(model: Transformer, source_pad_id: int, vocabulary: Vocabulary) -> Engine:
+    """What auto takes on another device than a CPU: with CUDA an engine of its own, tried before anybody relies on it."""
+    device = model.output.weight.device
+    if device.type == "cuda":
+        name = "gpu" if multiplies_bfloat16(device) else "gpu-float32"
+        static = StaticExecutor(model, GPU_PACKS[name])
+        if is_right(static, model):
+            return StaticEngine(name, static, source_pad_id, vocabulary)
+    return make_engine("reference", model, source_pad_id, vocabulary)
 
 
 class _Either:

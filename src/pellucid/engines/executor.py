@@ -1,4 +1,4 @@
-"""The same Transformer, laid out for decoding on a CPU: the weights of `pellucid.model`, in another order of work.
+"""The same Transformer, laid out for decoding: the weights of `pellucid.model`, in another order of work.
 
 `DecoderState` in `model/transformer.py` is the one to read; this one gives the same logits, and a test holds the two
 together. What differs:
@@ -7,7 +7,9 @@ together. What differs:
     padding meets no linear map: the encoder's run over the real tokens only
     a cache is one piece of memory to which a step appends, so that nothing is copied but what a beam reorders
     a query of length 1 is two small batched products and no attention kernel
-    the linear maps are those of `engines/linear.py`, float32 or int8
+    the linear maps are those of `engines/linear.py`, float32, int8 or bfloat16
+
+`ExecutorState` is what a CPU searches. `static_cache.py` has a GPU's, with the same layers and another memory.
 
 Dimensions as in `search.py`: B sentences, R rows a sentence, N = B x R; S source positions, t target positions so far.
 """
@@ -16,7 +18,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -63,35 +66,36 @@ class Executor:
         """The output layer for the target ids `tokens` (C) alone: (N, D) -> (N, C)."""
         return self._pack("output", self._output_weight[tokens], None)
 
-    def encode(self, src: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
-        """The cross keys and values (B, H, S, K) of each decoder layer, and a mask to add (B, 1, 1, S)."""
+    def encode(self, src: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The cross keys and values of all decoder layers (B, S, L, 2, D), and which may be seen (B, 1, 1, S); None: all."""
         rows, length = src.shape
-        real = torch.ones_like(src, dtype=torch.bool) if self._source_pad is None else src != self._source_pad
-        padding = None if bool(real.all()) else _Padding(real)
-        visible = None if padding is None else real[:, None, None, :]
-        positions = torch.arange(length).expand(rows, length).flatten()
+        padding = None if self._source_pad is None else _Padding.of(src != self._source_pad)
+        visible = None if padding is None else padding.real[:, None, None, :]
+        positions = torch.arange(length, device=src.device).expand(rows, length).flatten()
         tokens = src.flatten()
         if padding is not None:
             tokens, positions = tokens.index_select(0, padding.where), positions.index_select(0, padding.where)
-        x = self._source(tokens, self._source.positions(length)[positions])  # (n, D)
+        x = self._source(tokens, self._source.positions(length).index_select(0, positions))  # (n, D)
         for layer in self._encoder:
             x = layer(x, self.n_heads, padding, visible, rows, length)
         kv = self._memory(self._encoder_end(x))  # (n, 2 L D)
         if padding is not None:
             kv = kv.index_select(0, padding.back)
-            if not bool(real[:, 0].all()):
-                kv.view(rows, length, -1)[~real[:, 0]] = 0.0  # a sentence of nothing but padding adds nothing
-        kv = kv.view(rows, length, len(self.decoder), 2, self.n_heads, -1)
-        keys_and_values = [
-            (kv[:, :, i, 0].transpose(1, 2).contiguous(), kv[:, :, i, 1].transpose(1, 2).contiguous())
-            for i in range(len(self.decoder))
-        ]
-        added = None if visible is None else torch.zeros(visible.shape).masked_fill_(~visible, torch.finfo().min)
-        return keys_and_values, added
+            # A sentence of nothing but padding adds nothing.
+            kv.view(rows, length, -1).masked_fill_(~padding.real[:, :1, None], 0.0)
+        return kv.view(rows, length, len(self.decoder), 2, self.d_model), visible
 
-    def embed(self, tokens: Tensor, position: int) -> Tensor:
-        """(N,) target ids, all at `position` -> (N, D)."""
-        return self._target(tokens, self._target.positions(position + 1)[position])
+    def target_positions(self, length: int) -> Tensor:
+        """(length or more, D): what the model adds at each position of the target.
+
+        Raises:
+            SearchError: the model has learned positions, and not so many.
+        """
+        return self._target.positions(length)
+
+    def embed(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """(N,) target ids, all at the place whose row of :meth:`target_positions` is `position` -> (N, D)."""
+        return self._target(tokens, position)
 
     def logits(self, x: Tensor, output: Linear | None = None) -> Tensor:
         """(N, D) -> (N, V), or (N, C) with a :meth:`part_of_output`."""
@@ -105,17 +109,20 @@ class ExecutorState:
         self._executor = executor
         self.output: Linear | None = None
         """What takes the place of the whole output layer."""
-        self._cross, self._mask = executor.encode(src)
+        kv, visible = executor.encode(src)
+        added = None if visible is None else torch.zeros(visible.shape).masked_fill_(~visible, torch.finfo().min)
+        by_head = kv.unflatten(-1, (executor.n_heads, -1)).permute(2, 3, 0, 4, 1, 5)  # (L, 2, B, H, S, K)
+        self._cross = [_Sources(keys.contiguous(), values.contiguous(), added) for keys, values in by_head]
         self._length = 0
         self._caches = [_Cache(executor.n_heads, executor.d_model) for _ in executor.decoder]
 
     def step(self, tokens: Tensor) -> Tensor:
         """The newest token of each row (N,) -> logits (N, V) of the next one."""
-        executor, heads, mask = self._executor, self._executor.n_heads, self._mask
-        x = executor.embed(tokens, self._length)
+        executor = self._executor
+        x = executor.embed(tokens, executor.target_positions(self._length + 1)[self._length])
         self._length += 1
-        for layer, cache, (keys, values) in zip(executor.decoder, self._caches, self._cross, strict=True):
-            x = layer(x, heads, cache, keys, values, mask)
+        for layer, cache, cross in zip(executor.decoder, self._caches, self._cross, strict=True):
+            x = layer(x, cache, cross)
         return executor.logits(x, self.output)
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
@@ -123,12 +130,43 @@ class ExecutorState:
         for cache in self._caches:
             cache.reorder(rows)
         if sources is not None:
-            self._cross = [(k.index_select(0, sources), v.index_select(0, sources)) for k, v in self._cross]
-            self._mask = None if self._mask is None else self._mask.index_select(0, sources)
+            mask = None if self._cross[0].mask is None else self._cross[0].mask.index_select(0, sources)
+            self._cross = [
+                _Sources(cross.keys.index_select(0, sources), cross.values.index_select(0, sources), mask)
+                for cross in self._cross
+            ]
+
+
+class Attends(Protocol):
+    """The memory of one attention of one decoder layer."""
+
+    def attend(self, x: Tensor) -> Tensor:
+        """What is seen (N, D). `x`: for cross-attention the queries (N, D); for self-attention the queries, keys and
+        values of the newest position (N, 3 D), which is remembered first. The queries come divided by sqrt(d_k)."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Cross-attention's: keys and values (B, H, S, K), and a mask to add (B, 1, 1, S)."""
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor | None
+
+    def attend(self, x: Tensor) -> Tensor:
+        sentences, heads, length, width = self.keys.shape
+        q = x.view(sentences, -1, heads, width).transpose(1, 2)  # (B, H, R, K)
+        if length < SHORT or sentences <= FEW:
+            seen = F.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=self.mask, scale=1.0)
+        else:
+            scores = torch.matmul(q, self.keys.transpose(2, 3))  # (B, H, R, S)
+            seen = torch.matmul((scores if self.mask is None else scores.add_(self.mask)).softmax(-1), self.values)
+        return seen.transpose(1, 2).reshape(x.shape)
 
 
 class _Cache:
-    """Keys and values of one layer, (t, 2, N, H, K): position by position in one piece of memory, which doubles when full."""
+    """Self-attention's, (t, 2, N, H, K): position by position in one piece of memory, which doubles when full."""
 
     def __init__(self, heads: int, width: int) -> None:
         self._heads, self._width = heads, width
@@ -140,15 +178,14 @@ class _Cache:
         by_head = memory.view(self._room, 2, rows, self._heads, self._width // self._heads).permute(1, 2, 3, 0, 4)
         self._keys, self._values = by_head.unbind(0)  # (N, H, t, K) each
 
-    def attend(self, qkv: Tensor) -> Tensor:
-        """Queries, keys and values of the newest position (N, 3 D) -> what the queries see of all positions (N, D)."""
-        rows = qkv.size(0)
+    def attend(self, x: Tensor) -> Tensor:
+        rows = x.size(0)
         if self._length == self._room:
             grown = torch.empty(max(16, 2 * self._length), 2, rows, self._width)
             if self._length:
                 grown[: self._length] = self._memory
             self._take(grown)
-        q, newest = qkv.view(rows, 3, self._width).transpose(0, 1).split_with_sizes((1, 2))
+        q, newest = x.view(rows, 3, self._width).transpose(0, 1).split_with_sizes((1, 2))
         self._memory.select(0, self._length).copy_(newest)
         self._length += 1
         length, heads = self._length, self._heads
@@ -175,8 +212,13 @@ FEW = 4
 class _Padding:
     """Where the real tokens of a batch (B, S) stand, and the way back. What is put at padding is anything: no sight of it."""
 
+    @classmethod
+    def of(cls, real: Tensor) -> _Padding | None:
+        """None where nothing is padding."""
+        return None if bool(real.all()) else cls(real)
+
     def __init__(self, real: Tensor) -> None:
-        flat = real.flatten()
+        self.real, flat = real, real.flatten()
         self.where = flat.nonzero().squeeze(1)  # (n) of B x S
         self.back = (flat.cumsum(0) - 1).clamp_(min=0)  # (B S) of n
 
@@ -190,7 +232,8 @@ class _Embedding:
     def positions(self, length: int) -> Tensor:
         """(length or more, D): what the model adds at each position."""
         if length > self._positions.table.size(0):
-            self._positions(torch.zeros(1, length, self._positions.table.size(1)))  # grows, or says why it cannot
+            width = self._positions.table.size(1)
+            self._positions(self._positions.table.new_zeros(1, length, width))  # grows, or says why it cannot
         return self._positions.table
 
     def __call__(self, tokens: Tensor, positions: Tensor) -> Tensor:
@@ -221,8 +264,8 @@ class _AddAndNorm:
         return self._norm(x) if self._pre else x
 
     def after(self, x: Tensor, sublayer: Tensor) -> Tensor:
-        """`sublayer` is used up."""
-        y = sublayer.add_(x)
+        """`sublayer` is used up. The sum keeps the precision of `x`, whatever that of `sublayer`."""
+        y = sublayer.add_(x) if sublayer.dtype == x.dtype else x + sublayer
         return y if self._pre else self._norm(y)
 
 
@@ -270,25 +313,11 @@ class _DecoderLayer:
         self._add_norm_1, self._add_norm_2 = _AddAndNorm(model.add_norm_1), _AddAndNorm(model.add_norm_2)
         self._feed_forward = _FeedForward(name, model.feed_forward, model.add_norm_3, pack)
 
-    def __call__(
-        self, x: Tensor, heads: int, cache: _Cache, cross_k: Tensor, cross_v: Tensor, mask: Tensor | None
-    ) -> Tensor:
-        """`x` (N, D), `cross_k` and `cross_v` (B, H, S, K), `mask` (B, 1, 1, S) -> (N, D)."""
-        rows, width = x.shape
-        x = self._add_norm_1.after(x, self._own_out(cache.attend(self._qkv(self._add_norm_1.before(x)))))
-
-        q = self._cross_q(self._add_norm_2.before(x)).view(cross_k.size(0), -1, heads, width // heads)  # (B, R, H, K)
-        seen = _attend(q.transpose(1, 2), cross_k, cross_v, mask).transpose(1, 2).reshape(rows, width)
-        x = self._add_norm_2.after(x, self._cross_out(seen))
+    def __call__(self, x: Tensor, own: Attends, cross: Attends) -> Tensor:
+        """(N, D) -> (N, D)."""
+        x = self._add_norm_1.after(x, self._own_out(own.attend(self._qkv(self._add_norm_1.before(x)))))
+        x = self._add_norm_2.after(x, self._cross_out(cross.attend(self._cross_q(self._add_norm_2.before(x)))))
         return self._feed_forward(x)
-
-
-def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, H, R, K) over (B, H, S, K) -> (B, H, R, K)."""
-    if k.size(2) < SHORT or q.size(0) <= FEW:
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
-    scores = torch.matmul(q, k.transpose(2, 3))  # (B, H, R, S)
-    return torch.matmul((scores if mask is None else scores.add_(mask)).softmax(-1), v)
 
 
 def _divided(attention: MultiHeadAttention) -> tuple[Tensor, Tensor]:

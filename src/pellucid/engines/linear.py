@@ -1,4 +1,4 @@
-"""Linear maps for decoding on a CPU: float32, and int8 by two back ends.
+"""Linear maps for decoding: float32; int8 by two back ends for a CPU; bfloat16 for a GPU.
 
 int8: a row of a weight matrix is stored as whole numbers from -127 to 127 with one factor, and the input is rounded to
 whole numbers from 0 to 255 likewise; what is summed are products of whole numbers, and the factors are multiplied back.
@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 TINY = 1e-30
@@ -37,7 +38,7 @@ class Linear(Protocol):
     """A packed linear map."""
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(n, in) -> (n, out), float32 both; a new tensor."""
+        """(n, in) -> (n, out), float32 both unless the map is one of bfloat16; a new tensor."""
         ...
 
 
@@ -60,6 +61,48 @@ class Float32Linear:
     def __call__(self, x: Tensor) -> Tensor:
         y = x @ self._weight if self._bias is None else torch.addmm(self._bias, x, self._weight)
         return y.relu_() if self._relu else y
+
+
+# --- bfloat16 -----------------------------------------------------------------------------------------------------------
+
+
+def bfloat16_pack(name: str, weight: Tensor, bias: Tensor | None, relu: bool = False) -> Linear:
+    """Maps of bfloat16, the last of which gives float32."""
+    return Bfloat16Logits(weight) if name == "output" else Bfloat16Linear(weight, bias, relu)
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether it is a GPU that multiplies bfloat16 itself. Older ones (before NVIDIA's Ampere) imitate it, slowly."""
+    if device.type != "cuda":
+        return False
+    with torch.cuda.device(device):
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+class Bfloat16Linear:
+    """(n, in) of any precision -> (n, out) in bfloat16: a GPU's matrix units are quickest with that, and sum up in float32."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, relu: bool) -> None:
+        self._weight = weight.detach().to(torch.bfloat16)
+        self._bias = None if bias is None else bias.detach().to(torch.bfloat16)
+        self._relu = relu
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = F.linear(x.to(torch.bfloat16), self._weight, self._bias)
+        return y.relu_() if self._relu else y
+
+
+class Bfloat16Logits:
+    """The same, but the sums stay float32: rounded to bfloat16, logits that are near each other would be ties."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self._weight = weight.detach().to(torch.bfloat16).t()  # (in, out)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x.to(torch.bfloat16)
+        if x.device.type == "cuda":
+            return torch.mm(x, self._weight, out_dtype=torch.float32)
+        return x.float() @ self._weight.float()  # the same numbers; a CPU's product has no such option
 
 
 # --- int8 ---------------------------------------------------------------------------------------------------------------
