@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from pellucid.training import loss as loss_module
-from pellucid.training.loss import label_smoothed_cross_entropy, linear_cross_entropy
+from pellucid.training.loss import label_smoothed_cross_entropy, linear_cross_entropy, rows_at_once
 
 PAD = 6
 
@@ -131,6 +131,13 @@ def test_infinite_logits_give_a_loss_that_is_no_number():
     """The trainer looks for that; a finite value would hide that training has gone wrong."""
     hidden = torch.full((2, 2), float("inf"))
     assert not torch.isfinite(linear_cross_entropy(hidden, torch.ones(3, 2), torch.tensor([0, 1]), 0.1, None)[0])
+
+
+def test_a_chunk_stays_in_a_processors_cache_and_fills_a_gpu():
+    """25,000 tokens and 32,000 words: each chunk adds to the whole gradient of the weight, 64 MB, so twelve and not 625."""
+    assert rows_at_once(torch.device("cpu"), 32_000) == 40
+    assert -(-25_000 // rows_at_once(torch.device("cuda"), 32_000)) == 12
+    assert rows_at_once(torch.device("cpu"), 10_000_000) == 16
 
 
 def test_bfloat16_hidden_states_give_a_float32_loss_and_finite_gradients():

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 import torch
 import torch._dynamo.testing
 
-from pellucid.checkpoint import load_model, load_tensors
+from pellucid.checkpoint import LoadedModel, load_model, load_tensors
 from pellucid.config import RunConfig, SearchConfig
+from pellucid.data.corpus import Corpus
+from pellucid.data.store import PairStore
+from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import AlignmentError, ConfigError, DataError, TrainingError
 from pellucid.model.transformer import Transformer
 from pellucid.training.evaluation import corpus_scores
+from pellucid.training.loss import linear_cross_entropy
 from pellucid.training.records import Finished, Plan, Prepared, Progress, Validation
 from pellucid.training.run import train
+from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer, decoder_output
 from pellucid.translator import Translator
 from training.conftest import tiny, write_reversals
@@ -258,3 +265,52 @@ def test_a_compiled_model_serves_all_shapes_and_gives_the_same_gradients():
         ):
             torch.testing.assert_close(a, b)
     assert graphs.frame_count <= 2  # one for the first shape at most, and one for all others
+
+
+@contextmanager
+def trainer_of(pairs, folder, **training) -> Iterator[Trainer]:
+    config = tiny(**training)
+    corpus = Corpus.from_files([str(pairs)], [], [], config.data)
+    tokenizer = Tokenizer.train(
+        (text for pair in corpus for text in (pair.source, pair.target)), vocab_size=60, kind="word"
+    )
+    store, _ = PairStore.build(folder / "store", corpus, tokenizer, tokenizer, config.data)
+    torch.manual_seed(0)
+    size, pad = len(tokenizer), tokenizer.pad_id
+    model = Transformer(size, size, 32, 2, 2, 2, 64, 0.0, pad_id=pad, start_id=pad, share_embeddings="all").train()
+    loaded = LoadedModel(model, tokenizer, tokenizer, SearchConfig(), None, None)
+    with closing(RunFolder(folder / "run")) as run:
+        yield Trainer(loaded, store, None, config.training, run, torch.device("cpu"))
+
+
+def test_bfloat16_is_for_products_the_last_of_all_included(tmp_path, reversals, monkeypatch):
+    """The loss has the largest product, and LayerNorm, in front of it, gives float32 whatever autocast says."""
+    kinds, gradients = {}, {}
+
+    def noted(hidden, weight, *rest):
+        kinds[precision] = (hidden.dtype, weight.dtype)
+        return linear_cross_entropy(hidden, weight, *rest)
+
+    monkeypatch.setattr("pellucid.training.trainer.linear_cross_entropy", noted)
+    for precision in ("float32", "bfloat16", "auto"):
+        with trainer_of(reversals, tmp_path / precision, precision=precision) as trainer:
+            trainer._gradients(trainer._batch(trainer._epoch(0)[0]))
+            gradients[precision] = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
+    assert kinds["float32"] == kinds["auto"] == (torch.float32, torch.float32)
+    assert kinds["bfloat16"] == (torch.bfloat16, torch.float32)
+    assert gradients["bfloat16"].dtype == torch.float32
+    assert torch.equal(gradients["auto"], gradients["float32"])
+    assert not torch.equal(gradients["bfloat16"], gradients["float32"])
+    assert torch.cosine_similarity(gradients["bfloat16"], gradients["float32"], 0) > 0.999
+
+
+def test_a_model_that_cannot_be_compiled_says_what_to_do(tmp_path, reversals):
+    def no_compiler(graph, inputs):
+        raise RuntimeError("no working C compiler")
+
+    said = r"cannot be compiled on this machine: .*no working C compiler$"
+    with trainer_of(reversals, tmp_path) as trainer:
+        trainer._hidden = torch.compile(decoder_output, dynamic=True, backend=no_compiler)
+        with pytest.raises(TrainingError, match=said) as raised:
+            trainer.plan()
+    assert "--set training.compile=false" in raised.value.hint

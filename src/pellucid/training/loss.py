@@ -18,6 +18,9 @@ from torch import Tensor
 
 CHUNK_CELLS = 1_300_000
 """Logits held at once by the chunked loss: 128 rows of 10,000 words, about 5 MB, which stay in the processor's cache."""
+CHUNK_CELLS_ELSEWHERE = 1 << 26
+"""On a GPU there is no such cache, but so small a chunk does not fill it, and each one adds to the whole gradient of the
+weight: 2,097 rows of 32,000 words, half a gigabyte with their exponentials."""
 
 
 def label_smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float, pad_id: int | None) -> Tensor:
@@ -33,14 +36,14 @@ def linear_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """The same loss from the decoder's output, without ever holding all the logits.
 
-    Training on a CPU is bound by memory here: at 4,096 tokens and 10,000 words the logits are 164 MB, and the plain
+    Its products are of the precision of `hidden`; what is summed up is float32. Training on a CPU is bound by memory here: at 4,096 tokens and 10,000 words the logits are 164 MB, and the plain
     way streams them six to eight times. This one makes a chunk of logits, takes the loss and both gradients from it
     while it is in the cache, and forgets it; the backward pass only scales.
 
     Args:
         hidden: (..., D).
         weight: (V, D), the output layer (it has no bias).
-        targets: (...).
+        targets: (...), on the same device or, better, on the CPU: to count the real ones on a GPU is to wait for it.
 
     Returns:
         the smoothed loss, summed, to be differentiated; and the sum of -log p(target) without smoothing, detached,
@@ -50,9 +53,16 @@ def linear_cross_entropy(
     if pad_id is not None:
         real = (targets != pad_id).nonzero().squeeze(1)
         if real.numel() < targets.numel():
-            rows, targets = rows.index_select(0, real), targets.index_select(0, real)
+            targets = targets.index_select(0, real)
+            rows = rows.index_select(0, real.to(rows.device, non_blocking=True))
+    targets = targets.to(rows.device, non_blocking=True)
     loss, plain = _LinearCrossEntropy.apply(rows, weight, targets, smoothing)
     return loss, plain
+
+
+def rows_at_once(device: torch.device, vocab: int) -> int:
+    """Rows of logits in a chunk."""
+    return max(16, (CHUNK_CELLS if device.type == "cpu" else CHUNK_CELLS_ELSEWHERE) // vocab)
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -76,7 +86,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         w_t = w.t().contiguous()  # a copy, which makes the products of all chunks a tenth faster
         loss = torch.zeros((), dtype=wide, device=hidden.device)
         plain = torch.zeros((), dtype=wide, device=hidden.device)
-        chunk = min(max(16, CHUNK_CELLS // vocab), max(1, hidden.size(0)))
+        chunk = min(rows_at_once(hidden.device, vocab), max(1, hidden.size(0)))
         logits = hidden.new_empty(chunk, vocab)
         for start in range(0, hidden.size(0), chunk):
             h, y = hidden[start : start + chunk], targets[start : start + chunk, None]

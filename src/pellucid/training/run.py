@@ -205,7 +205,7 @@ def _train(
             useful_share=trainer.useful_share(),
             valid_pairs=len(valid.store) if valid else 0,
             device=str(device),
-            precision="bfloat16" if device.type == "cuda" and config.training.precision != "float32" else "float32",
+            precision="bfloat16" if trainer.bfloat16 else "float32",
             threads=threads,
             notes=tuple(notes),
             looked_at=len(look.check),

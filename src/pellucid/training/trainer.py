@@ -31,6 +31,7 @@ from pellucid.checkpoint import LoadedModel, set_weights, weights_of
 from pellucid.config import SearchConfig, TrainingConfig
 from pellucid.data.batching import Batch, EpochPlan, make_batch, mixed_pairs, plan_epoch, useful_share
 from pellucid.data.store import PairStore
+from pellucid.engines.linear import multiplies_bfloat16
 from pellucid.errors import TrainingError
 from pellucid.model.transformer import Transformer
 from pellucid.tags import target_languages
@@ -108,7 +109,8 @@ class Trainer:
         self._hidden = decoder_output
         if device.type == "cuda" and config.compile:  # on a CPU it would need a C++ compiler there
             self._hidden = torch.compile(decoder_output, dynamic=True)
-        self._bf16 = device.type == "cuda" and config.precision != "float32"
+        self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and multiplies_bfloat16(device))
+        """Whether the products of the model's passes are of bfloat16. Weights, sums and Adam are float32 always."""
 
     # --- resuming ---------------------------------------------------------------------------------------------------
 
@@ -173,6 +175,12 @@ class Trainer:
                 seconds = min(self._timed(epoch[usual]) for _ in range(2))
             except (RuntimeError, MemoryError) as error:
                 if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
+                    if self._hidden is not decoder_output and isinstance(error, torch._dynamo.exc.TorchDynamoException):
+                        said = " ".join(str(error).partition("\n\n")[0].split())
+                        raise TrainingError(
+                            f"the model cannot be compiled on this machine: {said}",
+                            hint="--set training.compile=false, which is slower",
+                        ) from error
                     raise
                 raise TrainingError(
                     f"the largest batch ({shapes[largest][0]} pairs of {shapes[largest][1]} and {shapes[largest][2]} "
@@ -382,11 +390,12 @@ class Trainer:
         self, model: Transformer, src: np.ndarray, tgt_in: np.ndarray, tgt_out: np.ndarray
     ) -> tuple[Tensor, Tensor]:
         """Sums over the batch's target tokens: the smoothed loss, and -log p(target)."""
-        source, target, right = (
-            torch.from_numpy(ids).to(self.device, non_blocking=True) for ids in (src, tgt_in, tgt_out)
-        )
+        source, target = (torch.from_numpy(ids).to(self.device, non_blocking=True) for ids in (src, tgt_in))
         with self._autocast():
             hidden = self._hidden(model, source, target)
+        if self.bfloat16:
+            hidden = hidden.bfloat16()  # autocast leaves LayerNorm's output float32, and products would be of that
+        right = torch.from_numpy(tgt_out)
         return linear_cross_entropy(
             hidden, model.output.weight, right, self.config.label_smoothing, self.loaded.target_tokenizer.pad_id
         )
@@ -395,7 +404,7 @@ class Trainer:
         return self._replicas.gradients(self._loss, batch)
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        return torch.autocast("cuda", torch.bfloat16) if self._bf16 else nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16) if self.bfloat16 else nullcontext()
 
     def _scale_and_clip(self, tokens: int) -> float:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
