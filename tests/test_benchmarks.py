@@ -128,11 +128,56 @@ def test_decoding_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_gpu_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
-    out = run("gpu", "--json", str(tmp_path / "found.json"))
+    out = run("gpu", "--tiny", "--json", str(tmp_path / "found.json"))
     found = json.loads((tmp_path / "found.json").read_text())
+    assert found["left_out"] == []
     for model in ("base", "big"):
-        assert found[model]["train"]["target_tokens_per_second"] > 0 and found[model]["4,4"] > 0
-        assert f"| {model} | training" in out
+        parts = found["models"][model]
+        assert {
+            "training",
+            "gpu, batch 4, beam 4",
+            "gpu, compiled, batch 4, beam 1",
+            "reference, batch 4, beam 1",
+        } < set(parts)
+        for what, row in parts.items():
+            assert row["target_tokens_per_second"] > 0 and row["flops"] > 0
+            assert f"| {model} | {what} |" in out
+
+
+def test_gpu_says_what_it_had_no_time_for_and_what_failed(monkeypatch, capsys) -> None:
+    report = load("gpu", monkeypatch).Report(100.0, 1e12, 1e12)
+    row = {"target_tokens_per_second": 5.0, "flops": 1e11, "bytes": 5e11, "milliseconds_per_step": 2.0}
+    report.part("base", "fits", 50, lambda: row)
+    report.part("base", "does not fit", 150, lambda: row)
+    report.part("base", "fails", 50, lambda: 1 / 0)
+    assert "| base | fits | 5 | 2.00 | 10.0% | 50.0% |" in capsys.readouterr().out
+    assert report.left_out == ["base, does not fit: no time left", "base, fails: ZeroDivisionError: division by zero"]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_gpu_counts_the_operations_that_the_model_does(monkeypatch, beam) -> None:
+    """Beside PyTorch's own count of the readable model, whose attention is made of plain products for that."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from pellucid.model.attention import scaled_dot_product_attention
+    from pellucid.model.transformer import DecoderState, Transformer
+
+    monkeypatch.setattr(
+        "pellucid.model.attention.fused_attention", lambda *arguments: scaled_dot_product_attention(*arguments)[0]
+    )
+    model = Transformer(50, 60, 32, 4, 2, 3, 48).eval()
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        state = DecoderState(model, torch.ones(2, 7, dtype=torch.long))
+        state.step(torch.zeros(2, dtype=torch.long))
+        state.reorder(torch.arange(2).repeat_interleave(beam))
+        for _ in range(4):
+            state.step(torch.zeros(2 * beam, dtype=torch.long))
+    flop, read = load("gpu", monkeypatch).decoding_floor(model.config, [7, 7], 5, beam)
+    assert flop == counter.get_total_flops()
+    weights = sum(p.numel() for n, p in model.decoder.named_parameters() if p.dim() == 2 and ".cross_attention.w_k" not in n
+                  and ".cross_attention.w_v" not in n) + model.output.weight.numel()  # fmt: skip
+    assert read > 5 * 2 * weights  # two bytes each, at each of five steps; the rest is caches and the encoder
 
 
 def test_bulk_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
