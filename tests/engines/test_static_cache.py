@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +21,7 @@ from pellucid.config import SearchConfig
 from pellucid.engines.engine import make_engine
 from pellucid.engines.linear import Float32Linear, bfloat16_pack
 from pellucid.engines.search_engine import Request
-from pellucid.engines.static_cache import Run, Shape, StaticEngine, StaticExecutor, is_right
+from pellucid.engines.static_cache import CudaGraphs, Run, Shape, StaticEngine, StaticExecutor, is_right
 from pellucid.errors import ConfigError, SearchError
 from pellucid.model.transformer import DecoderState
 from pellucid.search import Vocabulary
@@ -276,6 +279,51 @@ def test_memory_stays_where_it_is(loaded):
         searcher.search(request(lengths, beam_size=3))
     assert len(addresses) > 5
     assert len(set(addresses.values())) == 1  # all shapes begin where the first does
+
+
+class GpuThatIsNotThere:
+    """Notes what is asked of `torch.cuda`, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: list[str] = []
+        signature = inspect.signature(torch.cuda.graph)
+        stream = SimpleNamespace(wait_stream=lambda other: self.calls.append("wait"))
+
+        def graph(*arguments: object, **options: object) -> AbstractContextManager[None]:
+            given = signature.bind(*arguments, **options).arguments
+            assert (given["pool"], given["stream"], given["capture_error_mode"]) == ("pool", stream, "thread_local")
+            return self.inside("record")
+
+        for name, stand_in in {
+            "graph_pool_handle": lambda: "pool", "Stream": lambda: stream, "current_stream": lambda: stream,
+            "device": lambda device: nullcontext(), "stream": lambda stream: self.inside("aside"), "graph": graph,
+            "CUDAGraph": lambda: SimpleNamespace(replay=lambda: self.calls.append("replay")),
+        }.items():  # fmt: skip
+            monkeypatch.setattr(torch.cuda, name, stand_in)
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        self.calls.append(name)
+        yield
+        self.calls.append(f"end of {name}")
+
+
+def test_a_cuda_graph_is_recorded_after_a_rehearsal_and_then_replayed(monkeypatch):
+    """What can be seen of it without CUDA: the order of things, and the result in the memory of the recording."""
+    gpu = GpuThatIsNotThere(monkeypatch)
+    outputs: list[Tensor] = []
+
+    def run() -> Tensor:
+        gpu.calls.append("run")
+        outputs.append(torch.zeros(3))
+        return outputs[-1]
+
+    replay = CudaGraphs(torch.device("cuda"))(run)
+    rehearsal = ["wait", "aside", "run", "end of aside", "wait"]
+    assert gpu.calls == [*rehearsal, "record", "run", "end of record"]
+    gpu.calls.clear()
+    assert replay() is replay() is outputs[1]
+    assert gpu.calls == ["replay", "replay"]
 
 
 # --- which engine it is -------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -258,21 +259,29 @@ def _bucket(number: int, least: int = 1) -> int:
 class CudaGraphs:
     """Records steps as CUDA graphs of one device, which share the memory for what lies between input and output."""
 
+    one_at_a_time = threading.Lock()
+    """A process can record one graph at a time, whatever the device."""
+
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool: Any = None
+
+    @cached_property
+    def _pool(self) -> Any:
+        return torch.cuda.graph_pool_handle()
+
+    @cached_property
+    def _stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream()
 
     def __call__(self, run: Run) -> Run:
-        with torch.cuda.device(self._device):
-            self._pool = self._pool or torch.cuda.graph_pool_handle()
-            aside = torch.cuda.Stream()
-            aside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(aside):
+        with self.one_at_a_time, torch.cuda.device(self._device):
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
                 run()  # libraries set themselves up at their first call, which cannot be recorded
-            torch.cuda.current_stream().wait_stream(aside)
+            torch.cuda.current_stream().wait_stream(self._stream)
             graph = torch.cuda.CUDAGraph()
-            # Other threads may use the GPU meanwhile.
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            # thread_local: other threads may use the GPU meanwhile.
+            with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
                 output = run()
 
         def replay() -> Tensor:
