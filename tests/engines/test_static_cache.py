@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from engines.conftest import OPTIONS, PAD, SEARCHES, assert_same, model, sources, texts, walk
 from pellucid.checkpoint import LoadedModel
 from pellucid.config import SearchConfig
+from pellucid.constrained_search import Phrase
 from pellucid.engines.engine import make_engine
 from pellucid.engines.linear import Float32Linear, bfloat16_pack
 from pellucid.engines.search_engine import Request
@@ -153,6 +154,38 @@ def test_every_size_of_batch_with_prefixes(loaded, lines):
         assert_same(recorded.translate(some, prefixes=prefixes[:lines]), expected)
 
 
+@torch.inference_mode()
+def test_fewer_hypotheses_than_there_were():
+    """Rows of a sentence come and go, also together with a sentence; there is memory for as many as there ever were."""
+    made, tapes = model(), Tapes()
+    src = sources()
+    right, found = DecoderState(made, src), StaticExecutor(made, Float32Linear, tapes).state(src)
+    tokens = torch.tensor([PAD] * 3)
+    moves = [
+        ([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2], None), ([3, 1, 5, 4, 8, 11], None), ([1, 0, 1, 2, 2, 3, 5, 4, 5], None),
+        ([0, 2, 7, 8], [0, 2]), ([3], [1]), ([0, 0], None),
+    ]  # fmt: skip
+    for rows, stay in moves:
+        expected = right.step(tokens)
+        torch.testing.assert_close(found.step(tokens), expected, rtol=0, atol=1e-5)
+        for state in (right, found):
+            state.reorder(torch.tensor(rows), None if stay is None else torch.tensor(stay))
+        tokens = expected[rows].argmax(-1) + torch.arange(len(rows))  # different ones
+    torch.testing.assert_close(found.step(tokens), right.step(tokens), rtol=0, atol=1e-5)
+    assert [(shape.sentences, shape.rows) for shape in tapes.shapes] == [(4, 1), (4, 4), (2, 4), (1, 4)]
+
+
+def test_phrases_that_must_be_said(loaded):
+    """The number of hypotheses differs from step to step, and so do sentences with phrases and without."""
+    phrases = [[Phrase((5, 9))], [], [Phrase((7,)), Phrase((8, 3))], []] * 2
+    asked = Request([[3, 4, 6, 0]] * 8, [12] * 8, SearchConfig(beam_size=3), phrases=phrases)
+    translator = Translator(loaded, "reference")
+    expected = translator.engine.search(asked)
+    found = engine(loaded, Tape).search(asked)
+    assert [h[0].tokens for h in found] == [h[0].tokens for h in expected]
+    assert [h[0].score for h in found] == pytest.approx([h[0].score for h in expected], abs=1e-4)
+
+
 # --- bfloat16 -----------------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +193,7 @@ def test_every_size_of_batch_with_prefixes(loaded, lines):
 def trained(tmp_path_factory) -> Path:
     """A model that reverses words, nearly."""
     folder = tmp_path_factory.mktemp("static")
-    config = tiny(batch_tokens=600, warmup_steps=60, peak_rate=0.005, max_updates=250, validate_bleu=False)
+    config = tiny(batch_tokens=600, warmup_steps=60, peak_rate=0.005, max_updates=150, validate_bleu=False)
     train([str(write_reversals(folder / "pairs.tsv", 400))], out=folder / "model", config=config)
     return folder / "model"
 

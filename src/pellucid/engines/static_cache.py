@@ -225,15 +225,16 @@ class StaticState:
         if each == shape.rows == 1 and fewer == shape.sentences:  # a row is its sentence's only one: none can change
             self._places = self._at = places
             return
+        held = max(each, shape.rows)  # a search that has more and fewer hypotheses in turn gets no shapes in between
         parents = self._at.index_select(0, rows)
         old_places = None
         if fewer < shape.sentences:
             old_places, places = places, torch.arange(len(places), device=places.device)
         self._places = places
-        self._at = (places[:, None] * each + torch.arange(each, device=places.device)).flatten()
+        self._at = (places[:, None] * held + torch.arange(each, device=places.device)).flatten()
         # (N of the shape): a row that nobody asks for goes on from row 0, so that it has numbers.
-        origins = parents.new_zeros(fewer * each).index_copy_(0, self._at, parents)
-        self._move(shape._replace(sentences=fewer, rows=each), origins, old_places)
+        origins = parents.new_zeros(fewer * held).index_copy_(0, self._at, parents)
+        self._move(shape._replace(sentences=fewer, rows=held), origins, old_places)
 
     def _move(self, shape: Shape, origins: Tensor | None = None, places: Tensor | None = None) -> None:
         """Go on in another shape: each row of its memory from row `origins` of the old one, each sentence from `places`.
