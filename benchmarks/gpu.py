@@ -46,7 +46,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.engines.engine import make_engine
 from pellucid.engines.linear import Float32Linear, bfloat16_pack
 from pellucid.engines.search_engine import Engine, Request, StateEngine
-from pellucid.engines.static_cache import CudaGraphs, Run, StaticEngine, StaticExecutor, is_right
+from pellucid.engines.static_cache import CudaGraphs, Run, StaticEngine, StaticExecutor, agrees
 from pellucid.model.transformer import Transformer
 from pellucid.search import Vocabulary
 from pellucid.training.optimizer import set_rate
@@ -304,7 +304,7 @@ def main(arguments: list[str] | None = None) -> None:
                 )
             ).to(device).eval()  # fmt: skip
             for pack in (bfloat16_pack, Float32Linear):
-                if not is_right(StaticExecutor(model, pack), model):
+                if not agrees(StaticExecutor(model, pack), model):
                     report.left_out.append(f"{shape}: the engine's trial fails with {pack.__name__}")
 
             def measure(engine: Engine, batch: int, beam: int, model: Transformer = model) -> dict[str, float]:

@@ -22,7 +22,7 @@ from pellucid.constrained_search import Phrase
 from pellucid.engines.engine import make_engine
 from pellucid.engines.linear import Float32Linear, bfloat16_pack
 from pellucid.engines.search_engine import Request
-from pellucid.engines.static_cache import CudaGraphs, Run, Shape, StaticEngine, StaticExecutor, is_right
+from pellucid.engines.static_cache import CudaGraphs, Run, Shape, StaticEngine, StaticExecutor, agrees
 from pellucid.errors import ConfigError, SearchError
 from pellucid.model.transformer import DecoderState
 from pellucid.search import Vocabulary
@@ -380,14 +380,14 @@ def stuck(run: Run) -> Run:
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_trial_passes_what_works(name):
     made = model(**OPTIONS[name])
-    assert is_right(StaticExecutor(made, Float32Linear, Tape), made)
-    assert is_right(StaticExecutor(made, bfloat16_pack, Tape), made)
+    assert agrees(StaticExecutor(made, Float32Linear, Tape), made)
+    assert agrees(StaticExecutor(made, bfloat16_pack, Tape), made)
 
 
 @pytest.mark.parametrize(("pack", "record"), [(broken, None), (Float32Linear, fails), (Float32Linear, stuck)])
 def test_a_trial_finds_what_does_not(pack, record, loaded):
     made = loaded.model
-    assert not is_right(StaticExecutor(made, pack, record), made)
+    assert not agrees(StaticExecutor(made, pack, record), made)
 
 
 @pytest.mark.parametrize("pack", [Float32Linear, bfloat16_pack])
@@ -417,7 +417,7 @@ def test_auto_takes_it_on_a_gpu_if_it_works(has_bfloat16, works, monkeypatch):
     static = SimpleNamespace(state=None, device=torch.device("cuda"))
     monkeypatch.setattr("pellucid.engines.engine.multiplies_bfloat16", lambda device: has_bfloat16)
     monkeypatch.setattr("pellucid.engines.engine.StaticExecutor", lambda model, pack: packs.append(pack) or static)
-    monkeypatch.setattr("pellucid.engines.engine.is_right", lambda static, model: works)
+    monkeypatch.setattr("pellucid.engines.engine.agrees", lambda static, model: works)
     name = make_engine("auto", gpu, 1, Vocabulary(0, 1)).name
     assert name == (("gpu" if has_bfloat16 else "gpu-float32") if works else "reference")
     assert make_engine("gpu", gpu, 1, Vocabulary(0, 1)).name == "gpu"

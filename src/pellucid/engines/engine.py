@@ -14,7 +14,7 @@ from pellucid.engines.executor import Executor
 from pellucid.engines.linear import Float32Linear, Pack, Ranges, bfloat16_pack, int8_pack, multiplies_bfloat16
 from pellucid.engines.search_engine import Engine, Request, StateEngine
 from pellucid.engines.shortlist_engine import ShortlistEngine
-from pellucid.engines.static_cache import StaticEngine, StaticExecutor, is_right
+from pellucid.engines.static_cache import StaticEngine, StaticExecutor, agrees
 from pellucid.errors import ConfigError
 from pellucid.model.transformer import DecoderState, Transformer
 from pellucid.search import Hypothesis, Vocabulary
@@ -103,7 +103,7 @@ def _for_accelerator(model: Transformer, source_pad_id: int, vocabulary: Vocabul
     if device.type == "cuda":
         name = "gpu" if multiplies_bfloat16(device) else "gpu-float32"
         static = StaticExecutor(model, GPU_PACKS[name])
-        if is_right(static, model):
+        if agrees(static, model):
             return StaticEngine(name, static, source_pad_id, vocabulary)
     return make_engine("reference", model, source_pad_id, vocabulary)
 

@@ -39,7 +39,7 @@ from pellucid.search import Hypothesis, Vocabulary, Watch
 LEAST_SOURCE, LEAST_TARGET = 16, 32
 """The shortest lengths that there is a shape for."""
 TOLERANCE = 0.03
-"""How far off the logits may be, of their own size, in :func:`is_right`."""
+"""How far off the logits may be, of their own size, in :func:`agrees`."""
 
 Run = Callable[[], Tensor]
 Record = Callable[[Run], Run]
@@ -311,7 +311,7 @@ class StaticEngine(StateEngine):
 
 
 @torch.inference_mode()
-def is_right(static: StaticExecutor, model: Transformer) -> bool:
+def agrees(static: StaticExecutor, model: Transformer) -> bool:
     """Whether some steps, with every kind of move between them, give what the readable model gives, up to rounding."""
     config, generator = model.config, torch.Generator().manual_seed(0)
     ids = torch.tensor([i for i in range(min(config.src_vocab, config.tgt_vocab)) if i != config.source_pad])
