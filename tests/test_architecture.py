@@ -35,6 +35,7 @@ LADDER = """
     data.check_report data.cleaning data.splitting
     data.memory
     data.tokenizer
+    insisting
     handling
     data.store
     data.batching

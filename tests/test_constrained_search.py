@@ -187,12 +187,27 @@ def test_what_may_not_be_said_is_not_said():
     assert all({A, PAD}.isdisjoint(h[0].tokens) for h in found)
 
 
-def test_phrases_count_in_a_prefix():
-    logits, config = random_logits(5), SearchConfig(beam_size=4)
-    found = constrained_search(Table(logits, 1), [6], WORDS, config, [[phrase("BBA")]], [(B, B)])[0][0]
-    assert found.finished and found.tokens[:2] == (B, B) and says(found.tokens, [phrase("BBA")])
-    begun = constrained_search(Table(logits, 1), [6], WORDS, config, [[phrase("BB")]], [(B, B)])[0][0]
-    assert begun == beam_search(Table(logits, 1), [6], WORDS, config, [(B, B)])[0][0]
+def test_what_a_prefix_says_does_not_count():
+    for seed in range(5):
+        logits, prefix = random_logits(seed), (B, B)
+        every = [tokens for _, tokens in brute_force(logits, 0, 6, 0.6) if tokens[:2] == prefix]
+        expected = next(tokens for tokens in every if says(tokens[2:], [phrase("BB")]))
+        found = constrained_search(Table(logits, 1), [6], WORDS, WIDE, [[phrase("BB")]], [prefix])[0][0]
+        assert (found.tokens, found.finished) == (expected, True)
+
+
+@pytest.mark.parametrize("latest", range(5))
+@pytest.mark.parametrize("not_before", ["", "A"])
+def test_a_phrase_that_must_begin_early_enough(latest, not_before):
+    """Against brute force: a regular expression finds the first place where it stands."""
+    wanted = Phrase((A, B), frozenset(SIGNS.index(c) for c in not_before), latest)
+    said_in_time = re.compile(f"[AB]{{0,{latest}}}AB" + (f"(?![{not_before}])" if not_before else ""))
+    for seed in range(5):
+        logits = random_logits(seed)
+        every = [tokens for _, tokens in brute_force(logits, 0, 5, 0.6)]
+        expected = next((t for t in every if said_in_time.match("".join(SIGNS[i] for i in t))), None)
+        found = found_by(logits, 5, [wanted], WIDE)[0]
+        assert (found.tokens, found.finished) == (expected, True) if expected else not found.finished
 
 
 def test_no_sentences_no_steps():

@@ -17,6 +17,9 @@ A phrase counts as often as it stands in the tokens, counted from the left witho
 followed by a token that would make another word of its last one. Where several phrases are asked for, each must stand as
 often as all of them together have it: of `a b` and `a`, `a` must stand twice. `a b c` has both `a b` and `b c`.
 
+A phrase may have to begin early enough. Without that, a search for the most probable sentence with a word that the model
+would not have chosen often finds the sentence without it, and the word where it disturbs least, behind the full stop.
+
 Dimensions as in `search.py`: R rows a sentence, N = B x R, W the beam, V vocabulary.
 """
 
@@ -53,6 +56,8 @@ class Phrase:
     """At least one."""
     not_before: frozenset[int] = frozenset()
     """If one of these follows, the last word of the phrase goes on and is another word: the phrase has not been said."""
+    latest: int | None = None
+    """Tokens before it, at most (before the first, if it must be said more than once); None: any number."""
 
 
 class Place(NamedTuple):
@@ -68,7 +73,7 @@ class Matcher:
     """Counts a phrase in a text that comes token by token (Knuth, Morris and Pratt 1977)."""
 
     def __init__(self, phrase: Phrase) -> None:
-        self.tokens, self.not_before = phrase.tokens, phrase.not_before
+        self.tokens, self.not_before, self._latest = phrase.tokens, phrase.not_before, phrase.latest
         # Of the first n tokens, how many of the last are the first ones again, n itself left out.
         self._shorter = [0, 0]
         for token in phrase.tokens[1:]:
@@ -91,6 +96,10 @@ class Matcher:
     def times(self, place: Place) -> int:
         """How often the phrase has been said, if the text ends here."""
         return place.said + self.has_just_ended(place)
+
+    def is_late(self, place: Place, length: int) -> bool:
+        """Whether a text of so many tokens, in which it has not begun yet, cannot begin it early enough any more."""
+        return self._latest is not None and not self.times(place) and length - place.at > self._latest
 
 
 Progress = tuple[Place, ...]
@@ -127,6 +136,10 @@ class Wanted:
             for matcher, place, wanted in zip(self._matchers, progress, self._times, strict=True)
             if matcher.times(place) < wanted
         ]
+
+    def is_late(self, progress: Progress, length: int) -> bool:
+        """Whether a text of so many tokens has missed the place of a phrase."""
+        return any(m.is_late(place, length) for m, place in zip(self._matchers, progress, strict=True))
 
     def harmful(self, progress: Progress) -> frozenset[int]:
         """The tokens that would undo a phrase which has just ended."""
@@ -170,6 +183,8 @@ class _Sentence(SentenceBeam):
     wanted: Wanted = field(default_factory=lambda: Wanted(()))
     progress: list[Progress] = field(default_factory=list)
     """Of each hypothesis of the beam."""
+    prescribed: int = 0
+    """Tokens of the prefix: what they say does not count."""
 
     def go_on(self, candidates: Sequence[dict[int, float]], eos_id: int, config: SearchConfig) -> list[_Way]:
         """As :meth:`SentenceBeam.extend`: what ends goes to `finished`; what goes on comes back, the likeliest first.
@@ -178,10 +193,11 @@ class _Sentence(SentenceBeam):
             candidates: for each hypothesis of the beam, tokens and their log-probabilities.
         """
         wanted, ways = self.wanted, []
+        counts = len(self.beam[0].tokens) >= self.prescribed
         for place, (parent, progress) in enumerate(zip(self.beam, self.progress, strict=True)):
             for token, gain in candidates[place].items():
-                if parent.log_prob + gain > NEVER:
-                    reached = progress if token == eos_id else wanted.after(progress, token)
+                reached = wanted.after(progress, token) if counts and token != eos_id else progress
+                if parent.log_prob + gain > NEVER and not wanted.is_late(reached, len(parent.tokens) + 1):
                     ways.append(_Way(parent.log_prob + gain, place, gain, token, reached, wanted.met(reached)))
         ways.sort(key=lambda way: -way.total)
         # As there: one of lower rank would not have been kept. Ranked in its bank, since what ends takes no place there.
@@ -218,16 +234,16 @@ def constrained_search(
     """:func:`~pellucid.search.beam_search` for translations that say all their `phrases`; without any it is the same.
 
     A hypothesis that is finished says all of them. If there is none (the longest length came first, or the phrases cannot
-    be said), the first one of the sentence is unfinished, and says what it says. Phrases count in a prefix too.
+    be said), the first one of the sentence is unfinished, and says what it says. What a prefix says does not count.
 
     Args:
         phrases: for each sentence; one that must come twice stands there twice.
     """
     prefixes = prefixes or [()] * len(max_lengths)
     live = []
-    for b, (longest, own) in enumerate(zip(max_lengths, phrases, strict=True)):
-        wanted = Wanted(own)
-        live.append(_Sentence(b, longest, [OpenHypothesis((), (), 0.0)], [], None, wanted, [wanted.start]))
+    for b, (longest, own, prefix) in enumerate(zip(max_lengths, phrases, prefixes, strict=True)):
+        wanted, nothing = Wanted(own), OpenHypothesis((), (), 0.0)
+        live.append(_Sentence(b, longest, [nothing], [], None, wanted, [wanted.start], len(prefix)))
     done: dict[int, list[Hypothesis]] = {}
     newest = torch.full((len(live),), vocabulary.start_id, dtype=torch.long)
     numbers = _as_tensor()

@@ -25,14 +25,15 @@ from pellucid.calibration import Calibration
 from pellucid.config import SearchConfig
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import ConfigError
+from pellucid.insisting import Draft, insist
 from pellucid.text import sentences
 from pellucid.text.bare import OUTSIDE, Bare, take_out
 from pellucid.text.html import attributes, escaped, quoted, replaced, stretches
 from pellucid.text.options import TextOptions
 from pellucid.text.placement import Attention, Term, place
 from pellucid.text.spans import MOSES, Span, find_spans, occurrences, pair_tags
-from pellucid.text.terms import Terms, count
-from pellucid.translation import Alternative, Translation
+from pellucid.text.terms import Terms, missing
+from pellucid.translation import Alternative, Demand, Translation
 
 LEARNABLE = frozenset(("printf", "brace", "bracket"))
 """Kinds that a model may have learnt to copy."""
@@ -42,8 +43,8 @@ MOST_SPANS = 100
 """Placeholders and tags in it, at most; they may be nested."""
 RETRY_NGRAM = 3
 SEED_STEP = 104_729
-CONSTRAINED_BEAM = 8
-"""A search for prescribed terms is at least so wide: it needs places for hypotheses that have said them, and others."""
+LEAST_BEAM = 4
+"""Of a search for terms, even if the others are greedy: a place for those who have begun to say one, and for the others."""
 FLAGS = ("empty", "split", "truncated", "unknown", "repeated", "low-confidence", "placed", "placeholders", "glossary")
 
 
@@ -65,7 +66,7 @@ class Core(Protocol):
         prefixes: Sequence[str],
         seeds: Sequence[int],
         scores: bool,
-        terms: Sequence[Sequence[Span]] = (),
+        demands: Sequence[Demand | None] = (),
     ) -> list[Translation]: ...
 
     def attention(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]: ...
@@ -264,32 +265,23 @@ class Handler:
         return all(occurrences(wanted, a.text)[0] == wanted for a in sentence.done.alternatives)
 
     def _insist(self, work: Sequence[_Sentence]) -> None:
-        """Searches for translations with the terms that are missing, where there are better ones."""
+        """The best translations that lack terms are searched anew; those for which it does not work stay as they are."""
         if self._config.sample or not self._terms:
             return
-        jobs = [(s, missing) for s in work if s.done and (missing := self._missing(self._terms_in(s), s.done.text))]
-        if not jobs:
-            return
-        config = dataclasses.replace(self._config, beam_size=max(self._config.beam_size, CONSTRAINED_BEAM))
-        some = [sentence for sentence, _ in jobs]
-        texts = [s.given.text if s.given is not None else "" for s in some]
-        try:
-            found = self._core.translate_plain(
-                texts, config, [s.prefix for s in some], [s.seed for s in some], self._scores,
-                [missing for _, missing in jobs],
-            )  # fmt: skip
-        except ConfigError:  # an engine that cannot
-            return
-        for (sentence, missing), translation in zip(jobs, found, strict=True):
-            before = sentence.done
-            assert before is not None
-            sentence.done = dataclasses.replace(
-                translation, alternatives=tuple(a for a in translation.alternatives if a.finished)
-            )
-            worse = {"truncated", "repeated"} & {*translation.flags} - {*before.flags}
-            still = self._missing(self._terms_in(sentence), translation.text)
-            if worse or len(still) >= len(missing) or not self._all_copied(sentence):
-                sentence.done = before
+        drafts: list[tuple[_Sentence, Translation, Draft]] = []
+        for s in work:
+            assert s.given is not None and s.done is not None
+            terms = self._terms_in(s)
+            if missing(terms, s.done.text) and "split" not in s.done.flags:
+                drafts.append((s, s.done, Draft(s.given, terms, s.done, s.prefix, s.seed, s.left_in)))
+        config = dataclasses.replace(self._config, n_best=1, beam_size=max(self._config.beam_size, LEAST_BEAM))
+        insist(self._core, [draft for _, _, draft in drafts], config, self._scores)
+        for sentence, plain, draft in drafts:
+            if draft.result is not None:
+                alternatives = (*draft.result.alternatives, *plain.alternatives[1:])
+                sentence.done = dataclasses.replace(draft.result, alternatives=alternatives)
+                if not self._all_copied(sentence):
+                    sentence.done = plain
 
     # --- putting in -------------------------------------------------------------------------------------------------
 
@@ -300,15 +292,15 @@ class Handler:
             assert sentence.given is not None and sentence.done is not None
             terms = self._terms_in(sentence)
             for number, alternative in enumerate(sentence.done.alternatives):
-                missing = self._missing(terms, alternative.text)
-                if sentence.given.marks or missing:
-                    jobs.append((sentence, number, missing))
+                lacking = missing(terms, alternative.text)
+                if sentence.given.marks or lacking:
+                    jobs.append((sentence, number, lacking))
         pairs = [(s.given.text, s.done.alternatives[n].text) for s, n, _ in jobs if s.given and s.done]
         texts = {}
-        for (sentence, number, missing), pair, attention in zip(jobs, pairs, self._core.attention(pairs), strict=True):
+        for (sentence, number, lacking), pair, attention in zip(jobs, pairs, self._core.attention(pairs), strict=True):
             assert sentence.given is not None
             escape: Callable[[str], str] = escaped if sentence.markup else str
-            wanted = [Term(t.start, t.end, escape(t.text)) for t in missing]
+            wanted = [Term(t.start, t.end, escape(t.text)) for t in lacking]
             texts[id(sentence), number] = place(
                 sentence.given, pair[1], attention, terms=wanted, whole=sentence.left_in, escape=escape
             )
@@ -333,11 +325,6 @@ class Handler:
             text = text.replace(placeholder, sentences.PLACEHOLDER * len(placeholder))
         return self._terms.find(text)
 
-    def _missing(self, terms: Sequence[Span], translation: str) -> list[Span]:
-        """The terms, each time that they stand in the source, of whose translation there is too little."""
-        wanted = [term.text for term in terms]
-        return [term for term in terms if count(term.text, translation) < wanted.count(term.text)]
-
     def _check(self, sentence: _Sentence) -> None:
         """Counts what must have come out, whatever the way was."""
         assert sentence.done is not None
@@ -352,7 +339,7 @@ class Handler:
             if damaged:
                 flags.append("placeholders")
         if self._terms and sentence.given is not None:
-            lost = self._missing(self._terms_in(sentence), sentence.done.text)
+            lost = missing(self._terms_in(sentence), sentence.done.text)
             if lost:
                 flags.append("glossary")
                 damaged |= dict.fromkeys(term.text for term in lost)

@@ -24,8 +24,12 @@ class Phrasebook:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def phrase(self, term: str) -> Phrase | None:
-        """What must be said for `term` to stand in the translation as it is written; None: its pieces do not give it back."""
+    def phrase(self, term: str, before: str | None = None) -> Phrase | None:
+        """What must be said for `term` to stand in the translation as it is written; None: its pieces do not give it back.
+
+        Args:
+            before: it begins after as many pieces as this has, at most; None: anywhere.
+        """
         tokens = self._tokenizer.encode(term)
         if re.match(f"[{WIDE}]", term):
             anchor, both = self._tokenizer.encode(ANCHOR), self._tokenizer.encode(ANCHOR + term)
@@ -33,7 +37,8 @@ class Phrasebook:
                 tokens = both[len(anchor) :]
         if not tokens or self._tokenizer.unk_id in tokens or self._tokenizer.decode(tokens) != term:
             return None
-        return Phrase(tuple(tokens), self._letters if BOUND.match(term[-1]) else frozenset())
+        latest = None if before is None else len(self._tokenizer.encode(before))
+        return Phrase(tuple(tokens), self._letters if BOUND.match(term[-1]) else frozenset(), latest)
 
     @cached_property
     def _letters(self) -> frozenset[int]:

@@ -18,6 +18,15 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class Demand:
+    """A term that a translation must have, and where."""
+
+    term: str
+    before: str
+    """It begins after as many pieces as this has, at most."""
+
+
+@dataclass(frozen=True)
 class Translation:
     """What came of one text."""
 

@@ -36,8 +36,8 @@ from pellucid.text.loops import is_loop
 from pellucid.text.options import TextOptions
 from pellucid.text.placement import Attention
 from pellucid.text.sentences import join
-from pellucid.text.spans import Span
 from pellucid.translation import Alternative as Alternative
+from pellucid.translation import Demand
 from pellucid.translation import Translation as Translation
 
 LARGEST_WINDOW = 1024
@@ -274,15 +274,15 @@ class Translator:
         prefixes: Sequence[str],
         seeds: Sequence[int],
         scores: bool,
-        terms: Sequence[Sequence[Span]] = (),
+        demands: Sequence[Demand | None] = (),
     ) -> list[Translation]:
         """The translations of `texts` as they are; only what is too long is split.
 
         Args:
             prefixes: how each must begin ("" leaves it free).
             seeds: where the random numbers of each start.
-            terms: for each text, stretches of it, and the text that its translation must have for each; none given:
-                nothing. A translation may still lack one: that is unfinished, or not to be had from the pieces.
+            demands: for each text, what its translation must have; none given: nothing. One that lacks it all the same is
+                unfinished, or of a text that was split, or its pieces do not spell the term.
 
         Raises:
             ConfigError: something that the engine cannot do.
@@ -293,10 +293,10 @@ class Translator:
         own_seeds: list[int] = []
         for i, text in enumerate(texts):
             own = self.segments(text)
-            if terms and terms[i]:
-                own = self._with_phrases(text, own, terms[i])
+            demand = demands[i] if demands and len(own) == 1 else None
+            phrase = None if demand is None else self._phrasebook.phrase(demand.term, demand.before)
             for k, segment in enumerate(own):
-                segments.append(segment)
+                segments.append(segment if phrase is None else dataclasses.replace(segment, phrases=(phrase,)))
                 owners.append(i)
                 wanted = prefixes[i] if k == 0 else ""
                 begins.append(self.target_tokenizer.encode(wanted) if wanted else [])
@@ -432,17 +432,6 @@ class Translator:
                 packed.append((part, between))
                 size = length
         return packed
-
-    def _with_phrases(self, text: str, segments: Sequence[Segment], terms: Sequence[Span]) -> list[Segment]:
-        """The segments of `text`, each with what the terms that are wholly in it make it say."""
-        found = []
-        start = len(text) - len(text.lstrip())
-        for segment in segments:
-            end = start + len(segment.text)
-            inside = (self._phrasebook.phrase(term.text) for term in terms if start <= term.start and term.end <= end)
-            found.append(dataclasses.replace(segment, phrases=tuple(phrase for phrase in inside if phrase is not None)))
-            start = end + len(segment.separator)
-        return found
 
     # --- aligning ---------------------------------------------------------------------------------------------------
 

@@ -103,6 +103,18 @@ def place(
     return _Placer(source, target, attention, whole, escape).placed(_tree(source, terms))
 
 
+def place_of(
+    start: int, end: int, source: Bare, target: str, attention: Attention, whole: Sequence[str] = ()
+) -> tuple[list[tuple[int, int]], int, int]:
+    """The words of `target`, and which of them, from and up to, say the stretch of `source.text` from `start` to `end`.
+
+    They are those that :func:`place` would replace by a term.
+    """
+    placer = _Placer(source, target, attention, whole, str)
+    count = len(placer.words)
+    return placer.words, *placer.window(_Node(start, end, term=True), [(0, count)], 0, count)
+
+
 # --- the tree of tags -------------------------------------------------------------------------------------------------
 
 
@@ -165,13 +177,13 @@ class _Placer:
         self, source: Bare, target: str, attention: Attention, whole: Sequence[str], escape: Callable[[str], str]
     ) -> None:
         self._source, self._target, self._escape = source.text, target, escape
-        self._source_words, self._words = words(source.text, whole), words(target, whole)
-        self._weights = attention.of_words(self._source_words, self._words)  # (T, S)
+        self._source_words, self.words = words(source.text, whole), words(target, whole)
+        self._weights = attention.of_words(self._source_words, self.words)  # (T, S)
         self._out: list[str] = []
         self._at = 0
 
     def placed(self, root: _Node) -> str:
-        self._write(root, 0, len(self._words), 0, len(self._target))
+        self._write(root, 0, len(self.words), 0, len(self._target))
         return "".join(self._out)
 
     def _write(self, node: _Node, first: int, end: int, start_at: int, end_at: int) -> None:
@@ -180,13 +192,13 @@ class _Placer:
             if child.alone:
                 word, before_it = gap
                 if before_it:
-                    self._copy(self._words[word][0] if word < end else end_at)
+                    self._copy(self.words[word][0] if word < end else end_at)
                 else:
-                    self._copy(self._words[word - 1][1] if word > first else start_at)
+                    self._copy(self.words[word - 1][1] if word > first else start_at)
                 self._write_alone(child)
                 continue
-            at = start_at if a == first and self._is_all(child, node) else self._words[a][0] if a < b else self._at
-            until = end_at if b == end and self._is_all(child, node) else self._words[b - 1][1] if a < b else at
+            at = start_at if a == first and self._is_all(child, node) else self.words[a][0] if a < b else self._at
+            until = end_at if b == end and self._is_all(child, node) else self.words[b - 1][1] if a < b else at
             if child.from_start:
                 at = start_at
             if child.to_end and a == b:  # all of it is in the sentence after
@@ -232,7 +244,7 @@ class _Placer:
         windows: dict[int, tuple[int, int]] = {}
         for i, child in enumerate(node.children):
             if not child.alone:
-                a, b = (first, end) if self._is_all(child, node) else self._window(child, free, first, end)
+                a, b = (first, end) if self._is_all(child, node) else self.window(child, free, first, end)
                 windows[i] = (a, b)
                 halves = [half for low, high in free for half in ((low, min(high, a)), (max(low, b), high))]
                 free = [(low, high) for low, high in halves if low < high]
@@ -258,7 +270,7 @@ class _Placer:
         """Whether its parent has no other words."""
         return not child.term and self._columns(child) == self._columns(parent)
 
-    def _window(self, node: _Node, free: list[tuple[int, int]], first: int, end: int) -> tuple[int, int]:
+    def window(self, node: _Node, free: list[tuple[int, int]], first: int, end: int) -> tuple[int, int]:
         """The target words that belong to `node`; none (at the end) if no word is free, or it has none in this sentence."""
         if node.to_end and not self._columns(node):
             return end, end
@@ -294,7 +306,7 @@ class _Placer:
         if not any(map(self._is_word, after)):
             last = end
             if after or self._is_word(before[-1]):
-                while last > first and self._target[slice(*self._words[last - 1])] in FINAL:
+                while last > first and self._target[slice(*self.words[last - 1])] in FINAL:
                     last -= 1
             return last if last > first else end, False
         left, right = before[-1], after[0]
@@ -310,7 +322,7 @@ class _Placer:
         return behind if sure_left > sure_right else at
 
     def _is_sign(self, t: int) -> bool:
-        return not any(map(str.isalnum, self._target[slice(*self._words[t])]))
+        return not any(map(str.isalnum, self._target[slice(*self.words[t])]))
 
     def _is_word(self, s: int) -> bool:
         return any(map(str.isalnum, self._source[slice(*self._source_words[s])]))

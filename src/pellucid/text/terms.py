@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -101,3 +101,14 @@ def _joined(left: str, right: str) -> bool:
 def count(term: str, inside: str) -> int:
     """How often `term` stands in `inside` as a whole word, in exactly this writing."""
     return sum(_is_whole(inside, m.start(), m.end()) for m in re.finditer(re.escape(term), inside))
+
+
+def missing(terms: Sequence[Span], inside: str) -> list[Span]:
+    """The terms, each time that they stand in the source, of whose translation there is too little in `inside`.
+
+    Each translation must be there as often as all of them together have it: a word within a longer term does not stand for
+    the word itself.
+    """
+    wanted = [term.text for term in terms]
+    needed = {text: sum(count(text, other) for other in wanted) for text in set(wanted)}
+    return [term for term in terms if count(term.text, inside) < needed[term.text]]
