@@ -3,8 +3,8 @@
     python benchmarks/glossary.py model --src test.en --ref test.de --train-src train.en --train-ref train.de
 
 A term is put into a translation by search, and what search cannot do by alignment: the words that say the source's word are
-replaced. The second column of ways, alignment alone, is what was done before there was a search. Each line has a glossary
-of its own, made from the data and kept nowhere:
+replaced. Alignment alone is what was done before there was a search. Lines are translated one by one: each has a glossary of
+its own, made from the data and kept nowhere.
 
 reference   a noun of the reference that the plain translation lacks, for the source's word that most probably means it (IBM
             Model 1, of the training pairs): a term as a translator would want it. BLEU and chrF against the references.
@@ -152,7 +152,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("model")
     for name in ("src", "ref", "train-src", "train-ref"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--lines", type=int, default=300)
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--foreign", type=int, default=300, help="of the lines, for the terms of the second kind")
     parser.add_argument("--beam-size", type=int, default=4)
     parser.add_argument("--engine", default="torch")
     parser.add_argument("--threads", type=int, default=1)
@@ -166,7 +167,9 @@ def main(arguments: list[str] | None = None) -> None:
     meant, gender = meanings(*training), genders(training[1])
     kinds = {
         "reference": of_the_reference(sources, references, plain, meant, {*gender}),
-        "foreign": foreign(sources, references, plain, meant, gender, training[1]),
+        "foreign": foreign(
+            *(side[: options.foreign] for side in (sources, references, plain)), meant, gender, training[1]
+        ),
     }
     ways = {
         "no glossary": nullcontext(),

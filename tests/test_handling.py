@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pellucid import handling, insisting
 from pellucid.config import SearchConfig
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import ConfigError
@@ -21,7 +22,7 @@ from pellucid.search import Hypothesis
 from pellucid.text.options import SERVED, TextOptions
 from pellucid.text.placement import Attention
 from pellucid.text.spans import find_spans, occurrences, pair_tags
-from pellucid.text.terms import Terms
+from pellucid.text.terms import Terms, count
 from pellucid.translation import Translation
 from pellucid.translator import Translator
 from test_translator import WORDS, random_model
@@ -233,6 +234,58 @@ def test_terms_come_out_of_any_model(ignorant, options):
     for t in ignorant.translate(texts, text=dataclasses.replace(options, terms=Terms({"green": "GRÜN"}))):
         assert "GRÜN" in t.text or "GRÜN" in t.damaged
         assert "GRÜN" in t.text
+
+
+def searched(translator: Translator, monkeypatch: pytest.MonkeyPatch, **options: object) -> list[Translation]:
+    """Terms that a model of random weights says where it is told to. Whether they stand well it does not know."""
+    monkeypatch.setattr(insisting.Draft, "_stands", lambda *_: True)
+    terms = Terms({"green": "rot", "four five.": "blue nine"})
+    texts = [
+        "one two green three",
+        "one two three",
+        "four five. nine green",
+        "green green {0} one",
+        "one <b>green</b> two",
+    ]
+    text = TextOptions(terms=terms)
+    return translator.translate(texts, SearchConfig(**{"beam_size": 1, "max_length": 30, **options}), text=text)
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 3}, {"beam_size": 4, "n_best": 3}], ids=str)
+def test_terms_are_searched_where_that_works(translator, monkeypatch, options):
+    found = searched(translator, monkeypatch, **options)
+    plain = translator.translate([t.source for t in found], SearchConfig(max_length=30, **options), text=PROTECT)
+    assert [count("rot", t.text) for t in found[:3]] == [1, 0, 1] and count("blue nine", found[2].text) == 1
+    assert not {"placed", "glossary"} & {*found[0].flags, *found[2].flags} and found[1] == plain[1]
+    assert all("rot" in t.damaged or count("rot", t.text) == t.source.count("green") for t in found)
+    assert all(len(t.alternatives) == options.get("n_best", 1) and t.text == t.alternatives[0].text for t in found)
+    monkeypatch.setattr(handling, "insist", lambda *_: None)  # the control
+    assert "placed" in searched(translator, monkeypatch, **options)[0].flags
+
+
+def test_drawing_at_random_leaves_terms_to_alignment(translator, monkeypatch):
+    found = searched(translator, monkeypatch, sample=True)
+    assert all("placed" in t.flags for t in found if "green" in t.source)
+    assert all("rot" in t.damaged or count("rot", t.text) == t.source.count("green") for t in found)
+
+
+def test_searched_terms_do_not_depend_on_company(translator, monkeypatch):
+    together = searched(translator, monkeypatch)
+    monkeypatch.setattr(insisting.Draft, "_stands", lambda *_: True)
+    terms = TextOptions(terms=Terms({"green": "rot", "four five.": "blue nine"}))
+    config = SearchConfig(beam_size=1, max_length=30)
+    assert [translator.translate([t.source], config, text=terms)[0].text for t in together] == [
+        t.text for t in together
+    ]
+
+
+def test_a_term_that_its_translation_has_already_is_not_searched(translator, monkeypatch):
+    monkeypatch.setattr(handling, "insist", lambda core, drafts, *_: seen.extend(drafts))
+    seen: list[insisting.Draft] = []
+    terms = TextOptions(terms=Terms({"red": "rot"}))
+    says = copier(translator, lambda text: text.replace("two red", "two rot"))
+    says.translate(["one two red", "three red", "one"], text=terms)
+    assert [draft.source.text for draft in seen] == ["three red"]
 
 
 def test_a_loop_is_flagged_and_searched_again(translator):

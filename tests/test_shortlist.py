@@ -11,6 +11,7 @@ import torch
 from click.testing import CliRunner
 
 from engines.conftest import SEARCHES, assert_same, loaded, texts  # noqa: F401
+from engines.test_engine import requested
 from pellucid import shortlist as shortlists
 from pellucid.cli.main import cli
 from pellucid.errors import ConfigError, DataError, ModelFolderError
@@ -120,6 +121,9 @@ def test_what_has_no_list_or_another_beginning_is_searched_in_the_whole(loaded):
     assert_same(unknown.translate(texts(10)), plain.translate(texts(10)))
     few = Translator(loaded, "torch", Shortlist(np.arange(size + 1), np.zeros(size, np.int32), np.array([0, 5, 6])))
     assert_same(few.translate(["red"], prefixes=["nine"]), plain.translate(["red"], prefixes=["nine"]))
+    request = requested(plain, [text for text in texts(10) if text])
+    asked = request.of([i for i in range(len(request)) if request.phrases[i]])
+    assert [h[0].tokens for h in few.engine.search(asked)] == [h[0].tokens for h in plain.engine.search(asked)]
     with pytest.raises(ConfigError, match="has no use for a shortlist"):
         Translator(loaded, "reference", everything(size)).translate(["red"])
     assert Translator(loaded, "auto", everything(size)).engine.name == "torch"

@@ -75,6 +75,18 @@ LINES = [
 ]
 
 
+def test_the_greatest_length(translator):
+    """The paper's source + 50; with a ratio of 2 at most twice the source + 20; what is prescribed must fit."""
+    paper, capped = SearchConfig(), SearchConfig(length_ratio=2.0)
+    assert [translator.max_length(n, 0, paper) for n in (1, 30, 100)] == [51, 80, 150]
+    assert [translator.max_length(n, 0, capped) for n in (1, 30, 100)] == [22, 80, 150]
+    assert translator.max_length(5, 0, dataclasses.replace(capped, max_length=9)) == 9
+    assert translator.max_length(5, 0, dataclasses.replace(capped, max_length=90)) == 30
+    assert translator.max_length(5, 40, capped) == 41
+    with pytest.raises(ConfigError, match="`length_ratio` must be at least 0, but is -1"):
+        SearchConfig(length_ratio=-1)
+
+
 def test_as_many_lines_out_as_in_in_order(translator):
     """C30, C31, C55: blank, odd and unknown lines among others; 0, 1, 63, 64, 65 lines."""
     found = translator.translate(LINES)

@@ -295,6 +295,9 @@ class SearchConfig:
     n_best: int = 1
     max_length: int = 0
     """Most pieces of a translation; 0 is the source's length + 50 (the paper)."""
+    length_ratio: float = 0.0
+    """Nor more than this times the source's length + 20; 0: no such bound. A server has 2: a short source that makes a
+    model ramble takes less time."""
     min_length: int = 0
     """Fewest pieces before the end mark is allowed."""
     no_repeat_ngram: int = 0
@@ -311,7 +314,7 @@ class SearchConfig:
     def __post_init__(self) -> None:
         for name in ("beam_size", "n_best", "batch_tokens"):
             _must(getattr(self, name) >= 1, name, "at least 1", getattr(self, name))
-        for name in ("length_penalty", "max_length", "min_length", "no_repeat_ngram", "top_k"):
+        for name in ("length_penalty", "max_length", "length_ratio", "min_length", "no_repeat_ngram", "top_k"):
             _must(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
         _must(self.temperature > 0, "temperature", "above 0", self.temperature)
         _must(0 < self.top_p <= 1, "top_p", "above 0 and at most 1", self.top_p)

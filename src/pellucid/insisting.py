@@ -23,7 +23,7 @@ from pellucid.errors import ConfigError
 from pellucid.text.bare import Bare
 from pellucid.text.placement import Attention, place_of
 from pellucid.text.spans import Span
-from pellucid.text.terms import count, missing
+from pellucid.text.terms import missing
 from pellucid.translation import Demand, Translation
 
 FREE_WORDS = 1
@@ -92,13 +92,10 @@ class Draft:
 
     def _stands(self, term: Span, before: int, attention: Attention) -> bool:
         """Whether a term stands where attention expects it, with as many words before it as there were."""
-        text = self.translation.text
         words, first, end = self._place(term, attention)
-        if first == end:
+        if first == end or first < before:
             return False
-        start, stop = words[first][0], words[end - 1][1]
-        at = text.find(term.text, start)
-        return count(term.text, text[start:stop]) > 0 and sum(ends <= at for _, ends in words) >= before
+        return self.translation.text[words[first][0] : words[end - 1][1]] == term.text
 
 
 def insist(core: Searcher, drafts: Sequence[Draft], config: SearchConfig, scores: bool) -> None:

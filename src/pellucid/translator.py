@@ -43,6 +43,8 @@ from pellucid.translation import Translation as Translation
 LARGEST_WINDOW = 1024
 """Lines that `stream` holds at once, at most. It starts with one, so that the first translation comes at once."""
 EXTRA_LENGTH = 50  # section 6.1: at most so many pieces more than the source
+EXTRA_TO_RATIO = 20
+"""Pieces that a translation may have besides `length_ratio` times those of its source: short sources need more."""
 LARGEST_LOGITS = 1 << 24
 """Numbers in the logits of one step, at most: 64 MB, of which a search holds several copies. Short lines would
 otherwise make batches of a thousand rows, and with a large vocabulary gigabytes."""
@@ -334,7 +336,10 @@ class Translator:
 
     def max_length(self, source: int, prefix: int, config: SearchConfig) -> int:
         """The most pieces of a translation (without the end mark) of so many pieces, of which so many are prescribed."""
-        longest = max(config.max_length or source + EXTRA_LENGTH, config.min_length, prefix + 1)
+        longest = config.max_length or source + EXTRA_LENGTH
+        if config.length_ratio:
+            longest = min(longest, int(config.length_ratio * source) + EXTRA_TO_RATIO)
+        longest = max(longest, config.min_length, prefix + 1)
         model = self.model.config
         return min(longest, model.max_len - 1) if model.positions == "learned" else longest
 

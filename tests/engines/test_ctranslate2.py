@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from engines.conftest import WORDS, assert_same, texts
+from pellucid import insisting
 from pellucid.checkpoint import LoadedModel
 from pellucid.config import SearchConfig, TransformerConfig
 from pellucid.data.tokenizer import Tokenizer
@@ -16,6 +17,8 @@ from pellucid.engines import engine
 from pellucid.errors import ConfigError
 from pellucid.interop.ctranslate2 import write_ctranslate2
 from pellucid.model.transformer import Transformer
+from pellucid.text.options import TextOptions
+from pellucid.text.terms import Terms, missing
 from pellucid.translator import Translator
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ctranslate2") is None, reason="needs ctranslate2")
@@ -127,6 +130,23 @@ def test_what_it_cannot_do_is_refused_or_done_by_our_own(loaded, monkeypatch):
     found = auto.translate(some, prefixes=prefixes)
     assert_same(found[1:2], Translator(loaded, "torch").translate(["red"], prefixes=["blue"]))
     assert_same(found[::2], translator.translate(some[::2]))
+
+
+def test_terms_are_said_by_our_own_engine_or_placed(loaded, monkeypatch):
+    """Under auto only the search that insists is our own; with CTranslate2 by name terms are placed by attention."""
+    some = ["red one two", "four green", "blue two red", "one"]
+    terms = TextOptions(terms=Terms({"red": "GELB", "green": "seven!"}))
+    monkeypatch.setattr(insisting.Draft, "_stands", lambda *_: True)
+    forced = Translator(loaded, "ctranslate2").translate(some, text=terms)
+    assert [("placed" in t.flags) for t in forced] == [True, True, True, False]
+    monkeypatch.setattr(engine, "fastest", lambda candidates, model, quantized: candidates["ctranslate2"]())
+    auto = Translator(loaded)
+    found = auto.translate(some, text=terms)
+    assert auto.engine.name == "ctranslate2"
+    assert sum("placed" in t.flags for t in found) < 3
+    for t in (*forced, *found):
+        assert not missing(terms.terms.find(t.source), t.text)
+    assert found[3].text == forced[3].text
 
 
 def test_int8_is_near(loaded):

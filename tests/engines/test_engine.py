@@ -9,8 +9,12 @@ import torch
 
 from engines.conftest import SEARCHES, assert_same, texts
 from pellucid.cli.translate import command
+from pellucid.config import SearchConfig
 from pellucid.engines.engine import ENGINES, make_engine
+from pellucid.engines.search_engine import Request
 from pellucid.errors import ConfigError
+from pellucid.phrases import Phrasebook
+from pellucid.text.terms import count
 from pellucid.translator import Translator
 
 
@@ -46,6 +50,43 @@ def test_prefixes_too(loaded):
     prefixes = ["", "red", "blue one"] * 11
     expected = Translator(loaded, "reference").translate(some, prefixes=prefixes)
     assert_same(Translator(loaded, "torch").translate(some, prefixes=prefixes), expected)
+
+
+PHRASES = [(), ("red",), ("nine", "four"), ("é",), ("seven!", "seven!")]
+"""What the translations must say, and begin to say early: a model of random weights says it, and never comes to an end."""
+LATEST = 12
+
+
+def requested(translator: Translator, some: list[str], beam_size: int = 4, **changes: object) -> Request:
+    """Every sentence with one of `PHRASES`."""
+    book, source = Phrasebook(translator.target_tokenizer), translator.source_tokenizer
+    made = {term: dataclasses.replace(book.phrase(term), latest=LATEST) for terms in PHRASES for term in terms}
+    phrases = [[made[term] for term in PHRASES[i % len(PHRASES)]] for i in range(len(some))]
+    ids = [[*source.encode(text), source.eos_id] for text in some]
+    config = SearchConfig(beam_size=beam_size)
+    return dataclasses.replace(Request(ids, [40] * len(some), config, phrases=phrases), **changes)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("name", ["torch", "torch-int8"])
+def test_what_must_be_said_is_said_by_all_engines(loaded, name, beam_size):
+    """In one batch with sentences that may say what they like, which are as they are without company."""
+    some = [text for text in texts(40) if text]
+    reference, other = Translator(loaded, "reference"), Translator(loaded, name)
+    request = requested(reference, some, beam_size)
+    try:
+        expected, found = (translator.engine.search(request) for translator in (reference, other))
+    except ConfigError:
+        pytest.skip("int8 does not work on this machine")
+    if name == "torch":
+        assert [h[0].tokens for h in found] == [h[0].tokens for h in expected]
+    for i, hypotheses in enumerate(found):
+        text = loaded.target_tokenizer.decode(hypotheses[0].tokens)
+        assert all(count(term, text) for term in PHRASES[i % len(PHRASES)])
+    plain = other.engine.search(dataclasses.replace(request.of(range(0, len(some), 5)), phrases=()))
+    assert [h[0].tokens for h in plain] == [h[0].tokens for h in found[::5]]
+    control = other.engine.search(dataclasses.replace(request, phrases=()))
+    assert not any(count("red", loaded.target_tokenizer.decode(h[0].tokens)) for h in control)
 
 
 def test_int8_does_not_depend_on_the_batch(loaded):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pellucid.errors import DataError
-from pellucid.text.terms import Terms, count
+from pellucid.text.terms import Terms, count, missing
 
 
 def found(terms: dict[str, str], text: str) -> list[tuple[str, str]]:
@@ -34,6 +34,18 @@ def test_signs_may_be_terms():
 def test_counting():
     assert count("Rust", "Rust, Rusty and rust: Rust") == 2
     assert count("模型", "这个模型") == 1
+
+
+def test_what_is_missing_is_missing_each_time():
+    terms = Terms({"lamp": "Licht", "light of the world": "Licht der Welt", "dog": "Hund"})
+    source = "lamp, lamp, light of the world, dog"
+
+    def lacking(translation: str) -> list[str]:
+        return [span.text for span in missing(terms.find(source), translation)]
+
+    assert lacking("Licht, Licht, Licht der Welt, Hund") == []
+    assert lacking("Licht, Hund, Licht der Welt") == ["Licht", "Licht"]  # the third "Licht" is in the longer term
+    assert lacking("Lichter, Licht, Licht, Licht der Welten") == ["Licht der Welt", "Hund"]
 
 
 def test_files(tmp_path):

@@ -51,6 +51,12 @@ def search_options(function: F) -> F:
                 "--max-length", type=click.IntRange(0), metavar="N", help="Most pieces; 0: the source's length + 50."
             ),
             click.option(
+                "--length-ratio",
+                type=click.FloatRange(0),
+                metavar="X",
+                help="Nor more than X times the source's pieces + 20; 0: no such bound. A server has 2.",
+            ),
+            click.option(
                 "--min-length", type=click.IntRange(0), metavar="N", help="Fewest pieces before the end mark."
             ),
             click.option(

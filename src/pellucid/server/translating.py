@@ -1,7 +1,7 @@
 """What the server asks of a translator: the one place where the two meet.
 
-A text is handled as `pellucid translate --split-sentences --retry-loops` handles a line, with its lines, placeholders and
-tags kept: see :mod:`pellucid.handling`.
+A text is handled as `pellucid translate --split-sentences --retry-loops --length-ratio 2` handles a line, with its lines,
+placeholders and tags kept: see :mod:`pellucid.handling`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from pellucid.translator import Translator
 
 TOLD = ("repeated", "low-confidence", "truncated", "placeholders", "glossary")
 """Flags that a client is told of: what came out may not be what is wanted."""
+
+LENGTH_RATIO = 2.0
+"""No translation is longer than this times its source + 20 pieces, unless the server is asked for another bound."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ def translate(
     Args:
         terms: a glossary, and what must not be translated.
     """
+    config = dataclasses.replace(config, length_ratio=config.length_ratio or LENGTH_RATIO)
     options = dataclasses.replace(SERVED, format="html" if manner.html else "text", terms=terms)
     if manner.alternatives and not manner.html:
         n_best = manner.alternatives + 1
