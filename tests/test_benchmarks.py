@@ -258,3 +258,23 @@ def test_the_fuzzer_sees_a_file_that_is_not_kept(
     )
     with pytest.raises(AssertionError):
         trial(fuzz.seeds(".srt")[0])
+
+
+def test_a_glossary_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
+    """A model that has learnt nothing of the language: alignment and search say what it never would."""
+    from pellucid.training.run import train
+    from training.conftest import tiny
+
+    nouns = {"dog": "hund", "lamp": "lampe", "house": "haus", "boat": "kahn", "tree": "baum", "cow": "kuh"}
+    pairs = [(f"a {a} sees a {b} .", f"ein {nouns[a]} sieht ein {nouns[b]} .") for a in nouns for b in nouns]
+    for side, name in enumerate(("en", "de")):
+        (tmp_path / f"text.{name}").write_text("".join(pair[side] + "\n" for pair in pairs), encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text("".join("\t".join(pair) + "\n" for pair in pairs * 2), encoding="utf-8")
+    train([str(tmp_path / "pairs.tsv")], out=tmp_path / "model", config=tiny(max_updates=2, validate_bleu=False))
+    text = {name: str(tmp_path / f"text.{name}") for name in ("en", "de")}
+    out = run("glossary", str(tmp_path / "model"), "--src", text["en"], "--ref", text["de"], "--train-src", text["en"],
+              "--train-ref", text["de"], "--lines", "6", "--show", "1")  # fmt: skip
+    rows = [[cell.strip() for cell in line.split("|")] for line in out.splitlines() if line.startswith("| reference")]
+    assert [row[3] for row in rows] == ["no glossary", "alignment", "search"]
+    assert int(rows[0][1].removeprefix("reference: ")) > 0
+    assert rows[0][4] == "0.0%" and all(float(row[4].rstrip("%")) > 0 for row in rows[1:])

@@ -19,6 +19,7 @@ from pellucid.config import SearchConfig
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import ConfigError
 from pellucid.search import Hypothesis
+from pellucid.server.translating import Manner, translate
 from pellucid.text.options import SERVED, TextOptions
 from pellucid.text.placement import Attention
 from pellucid.text.spans import find_spans, occurrences, pair_tags
@@ -277,6 +278,17 @@ def test_searched_terms_do_not_depend_on_company(translator, monkeypatch):
     assert [translator.translate([t.source], config, text=terms)[0].text for t in together] == [
         t.text for t in together
     ]
+
+
+def test_a_server_says_terms_as_the_command_line_does(translator, monkeypatch):
+    found = searched(translator, monkeypatch)
+    terms, config = Terms({"green": "rot", "four five.": "blue nine"}), SearchConfig(beam_size=1, max_length=30)
+    served = translate(translator, [t.source for t in found], Manner(), config, terms)
+    wanted = dataclasses.replace(SERVED, terms=terms)
+    capped = dataclasses.replace(config, length_ratio=2.0)
+    expected = [translator.translate([t.source], capped, text=wanted)[0] for t in found]
+    assert [answer.text for answer in served] == [t.text for t in expected]
+    assert ["rot" in answer.text for answer in served] == ["green" in t.source for t in found]
 
 
 def test_a_term_that_its_translation_has_already_is_not_searched(translator, monkeypatch):
