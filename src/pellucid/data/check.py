@@ -23,10 +23,11 @@ from pellucid.data.overlap import EvaluationSets
 from pellucid.data.rules import BIT, RULES
 from pellucid.data.shift import find_shifts
 
-CHUNK = 1000
-"""Pairs looked at together: their arrays stay in the processor's cache, and in memory that is not given back each time."""
-CHUNK_CHARACTERS = 4_000_000
-"""Fewer pairs where they are long: a character takes some 50 bytes while it is looked at."""
+CHUNK = 4000
+"""Pairs looked at together, at most,"""
+CHUNK_CHARACTERS = 150_000
+"""or of so many characters: a character takes some 50 bytes while it is looked at, and what fits into the processor's cache
+is looked at faster."""
 MAX_CHARACTERS = 1000
 UNUSUAL_LENGTH = 2.0
 """A length ratio must be off by this factor at least to be an outlier,"""
@@ -153,8 +154,8 @@ class Check:
 
     def add(self, pairs: Sequence[SentencePair]) -> None:
         """Look at the next pairs."""
-        for begin in range(0, len(pairs), CHUNK):
-            self._add(pairs[begin : begin + CHUNK])
+        for some in [pairs] if len(pairs) <= CHUNK else in_chunks(pairs):
+            self._add(some)
 
     def _add(self, pairs: Sequence[SentencePair]) -> None:
         if not self._files or self._files[-1][1] != pairs[0].file or pairs[0].file != pairs[-1].file:
