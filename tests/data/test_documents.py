@@ -404,6 +404,14 @@ XLIFF_2 = """<?xml version="1.0"?>
 <x:segment state="final"><x:source>ice</x:source><x:target>Eis</x:target></x:segment></x:unit></x:file></x:xliff>"""
 
 
+def test_a_unit_within_a_unit_leaves_the_file_xml(files):
+    inner = '<trans-unit id="2"><source>cup</source><target state="new"/></trans-unit>'
+    units = f'<trans-unit id="1"><source>a <g id="1">{inner}</g> of tea</source><target/></trans-unit>'
+    filled = ET.fromstring(files.fill(xliff_file(units), "a.xlf", AGAIN))
+    outer = filled.find(".//{*}body/{*}trans-unit")
+    assert outer is not None and [child.tag.partition("}")[2] for child in outer] == ["source", "target"]
+
+
 def test_xliff_2_is_filled_and_marked(files):
     expected = (
         XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de"')

@@ -113,10 +113,10 @@ def read_units(scan: XmlScan) -> Iterator[Unit]:
     number = 0
     unit_name = ""
     unit: Unit | None = None
+    depth = 0  # of what is open with the unit; units may stand within units, where nothing good can be meant
     open_tag: Tag | None = None
     for tag in scan:
         if tag.is_start:
-            parent = names[-1] if names else ""
             names.append(tag.name)
             said = tag.attributes.get("translate")
             translate.append(translate[-1] if said is None else said != "no")
@@ -129,16 +129,16 @@ def read_units(scan: XmlScan) -> Iterator[Unit]:
             elif tag.name in UNITS and unit is None:
                 number += 1
                 name = tag.attributes.get("id") or unit_name or str(number)
-                unit = Unit(tag, name, translate[-1], direction, top or tag)
-            elif unit is not None and parent == unit.tag.name and tag.name in ("source", "target"):
+                unit, depth = Unit(tag, name, translate[-1], direction, top or tag), len(names)
+            elif unit is not None and len(names) == depth + 1 and tag.name in ("source", "target"):
                 open_tag = tag
             continue
         names.pop()
         translate.pop()
         if unit is None:
             continue
-        parent = names[-1] if names else ""
-        if parent == unit.tag.name and tag.name in ("source", "target") and open_tag is not None:
+        of_unit = len(names) == depth
+        if of_unit and tag.name in ("source", "target") and open_tag is not None:
             start, end = scan.end_of(open_tag), scan.end_of(tag)
             inside = (start, max(start, tag.start))
             if tag.name == "source":
@@ -146,9 +146,9 @@ def read_units(scan: XmlScan) -> Iterator[Unit]:
             elif unit.target is None:
                 unit.target, unit.target_tag, unit.target_end = inside, open_tag, max(start, end)
             open_tag = None
-        elif parent == unit.tag.name and tag.name == "seg-source":
+        elif of_unit and tag.name == "seg-source":
             unit.source_end = scan.end_of(tag)
-        elif tag.name == unit.tag.name and unit.tag.name not in names:
+        elif len(names) == depth - 1:
             unit.end = tag.start
             if unit.source is None:
                 unit.problem = "no source"
