@@ -236,12 +236,29 @@ function readEmbedded(): Embedded | null {
 
 export const embedded = readEmbedded();
 
+/** Which of several models is asked: the one that the address names (`?model=name`), else the server's first. */
+export const askedModel: string = new URLSearchParams(globalThis.location?.search ?? "").get("model") ?? "";
+
+/** The same page about another model; the view stays. */
+export function askModel(name: string): void {
+  const values = new URLSearchParams(location.search);
+  values.set("model", name);
+  location.search = values.toString();
+}
+
+/** `path` with the model that is asked. A lab says by a `model` of its own whether it looks at one at all: 0 no, 1 yes. */
+export function withModel(path: string, name = askedModel): string {
+  if (path.startsWith("/api/labs")) return name ? path.replace(/([?&]model=)1(?=&|$)/, `$1${encodeURIComponent(name)}`) : path;
+  if (!name || path === "/api/models") return path;
+  return `${path}${path.includes("?") ? "&" : "?"}${query({ model: name })}`;
+}
+
 async function ask<T>(path: string, body?: unknown): Promise<T> {
   if (embedded) throw new ApiError("needs-server");
   let response: Response;
   try {
     response = await fetch(
-      path,
+      withModel(path),
       body === undefined
         ? undefined
         : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) },
@@ -265,6 +282,9 @@ async function either<T>(inside: T | null | undefined, path: string): Promise<T>
 }
 
 export const api = {
+  /** The names of all that the server has. */
+  models: () => ask<{ name: string }[]>("/api/models"),
+
   model: () => either(embedded?.model, "/api/model"),
 
   translate: (request: TranslateRequest) => ask<Trace>("/api/translate", request),

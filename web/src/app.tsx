@@ -1,11 +1,11 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useErrorBoundary } from "preact/hooks";
-import { ApiError, embedded } from "./api";
+import { ApiError, askedModel, askModel, embedded } from "./api";
 import { Icon } from "./components/Icon";
 import { Trouble } from "./components/Loaded";
 import { lang, setLanguage, t } from "./i18n";
 import { go, hashOf, route, VIEWS, type View } from "./router";
-import { model, modelValue, start } from "./state";
+import { model, modelNames, modelValue, start } from "./state";
 import { isDark, setTheme } from "./theme";
 import { Heads } from "./views/Heads";
 import { Labs } from "./views/Labs";
@@ -76,10 +76,22 @@ function Header({ view }: { view: View }) {
     <header>
       <p class="brand">
         pellucid
+        {modelNames.value.length > 1 ? (
+          <select
+            aria-label={t("models")}
+            value={askedModel || modelNames.value[0]}
+            onChange={(event) => askModel(event.currentTarget.value)}
+          >
+            {modelNames.value.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        ) : (
+          info && <small>{info.name}</small>
+        )}
         {info && (
           <small>
-            {info.name}
-            {info.sourceLanguage && info.targetLanguage && ` · ${info.sourceLanguage} → ${info.targetLanguage}`}
+            {info.sourceLanguage && info.targetLanguage && `${info.sourceLanguage} → ${info.targetLanguage}`}
           </small>
         )}
       </p>

@@ -13,6 +13,8 @@ export interface Selection {
 }
 
 export const model = signal<Loadable<Model>>({ state: "idle" });
+/** The names of all models that the server has; one is nothing to choose from. */
+export const modelNames = signal<string[]>([]);
 export const modelValue = computed(() => ("value" in model.value ? model.value.value : undefined));
 
 export const text = signal("");
@@ -125,6 +127,7 @@ export async function translate(extra: Pick<TranslateRequest, "prefix_ids" | "ta
 /** The first look: what is embedded, or the sentence that the address carries. */
 export async function start(): Promise<void> {
   const asked = route.peek().query.get("text"); // the reader may go on to another view meanwhile
+  if (!embedded) void api.models().then((all) => (modelNames.value = all.map(({ name }) => name)), () => {});
   await loadModel();
   if (embedded) {
     text.value = embedded.trace.text;

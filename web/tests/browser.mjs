@@ -102,6 +102,30 @@ for (const lang of ["en", "zh"]) {
   await narrow.context().close();
 }
 
+// Several models.
+if (mock) {
+  const two = await startMock(0, MODEL, [RIGHT_TO_LEFT]);
+  homes.push(two.url);
+  const page = await open();
+  await page.goto(`${two.url}#/model`);
+  const choice = page.getByLabel("Model", { exact: true });
+  await choice.waitFor(WAIT);
+  check("of several models one can be chosen", (await choice.locator("option").allTextContents()).join() === "mock,mock-ar");
+  const asked = page.waitForRequest((request) => new URL(request.url()).pathname === "/api/model");
+  await choice.selectOption("mock-ar");
+  check("the one that is chosen is asked", new URL((await asked).url()).searchParams.get("model") === "mock-ar");
+  await page.getByText("ar → en").waitFor(WAIT);
+  check("and the view stays", new URL(page.url()).hash.startsWith("#/model"), page.url());
+  await axe(page, "several models");
+  await page.context().close();
+  const one = await open();
+  await one.goto(home);
+  await one.getByText("en → de").waitFor(WAIT);
+  check("one model is nothing to choose from", (await one.locator("header select").count()) === 0);
+  await one.context().close();
+  two.close();
+}
+
 // With the pointer.
 {
   const page = await open();

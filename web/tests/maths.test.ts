@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Beam, Range, Token, Trace } from "../src/api";
+import { type Beam, type Range, type Token, type Trace, withModel } from "../src/api";
 import { bitmap, colourTable } from "../src/bitmap";
 import { columnAxis, isSeparator, items, rowAxis, wordLabel } from "../src/axes";
 import { layout, pathTo, prefixIds } from "../src/beam";
@@ -254,4 +254,13 @@ describe("right to left", () => {
     expect(isolate("كلب")).toBe("\u2068كلب\u2069");
     expect(isolate("dog")).toBe("dog");
   });
+});
+
+it("the model that is asked goes with every question, and into a lab's own wish", () => {
+  expect(withModel("/api/model", "a b")).toBe("/api/model?model=a+b");
+  expect(withModel("/api/positions?length=8", "x")).toBe("/api/positions?length=8&model=x");
+  expect(withModel("/api/labs/heads?lang=en&model=1&n=2", "x")).toBe("/api/labs/heads?lang=en&model=x&n=2");
+  expect(withModel("/api/labs/heads?lang=en&model=0", "x")).toBe("/api/labs/heads?lang=en&model=0");
+  expect(withModel("/api/labs?lang=en", "x")).toBe("/api/labs?lang=en");
+  expect(withModel("/api/model", "")).toBe("/api/model");
 });

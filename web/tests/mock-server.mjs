@@ -24,15 +24,16 @@ export const RIGHT_TO_LEFT = {
 /** A model whose table of positions was learnt. */
 export const LEARNED = { ...MODEL, name: "mock-learned", config: { ...MODEL.config, positions: "learned", max_len: 128 } };
 
-/** Starts it; port 0 takes a free one. `model` null: a run that has saved none yet. */
-export async function startMock(port = 0, model = MODEL) {
+/** Starts it; port 0 takes a free one. `model` null: a run that has saved none yet. `others` are served beside it. */
+export async function startMock(port = 0, model = MODEL, others = []) {
   const saved = () => {
     if (!model) throw Object.assign(new Error("runs/young: nothing is there so far"), { code: "no-model-yet" });
     return model;
   };
   let heads = { state: "none", done: 0, of: 200, error: null, table: null };
   const api = {
-    "GET model": saved,
+    "GET models": () => [model ?? { name: "young" }, ...others].map(({ name }) => ({ name })),
+    "GET model": (query) => others.find(({ name }) => name === query.model) ?? saved(),
     "POST translate": (_, body) => {
       if (body.text.includes("trouble")) throw new Error("the model folder has gone");
       return makeTrace(body, saved());

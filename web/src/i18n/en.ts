@@ -1,6 +1,7 @@
 export const en = {
   skip: "Skip to the content",
   views: "Views",
+  models: "Model",
   "view.translate": "Translate",
   "view.positions": "Positions",
   "view.model": "Model",

@@ -3,6 +3,7 @@ import type { Words } from ".";
 export const zh: Words = {
   skip: "跳到正文",
   views: "视图",
+  models: "模型",
   "view.translate": "翻译",
   "view.positions": "位置编码",
   "view.model": "模型",
