@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -28,10 +29,12 @@ class Work:
 
 
 def with_batcher(
-    test: Callable[[Batcher[str, str], Work], Awaitable[None]], batch_tokens: int = 100, waiting_tokens: int = 100
+    test: Callable[[Batcher[str, str], Work], Awaitable[None]],
+    batch_tokens: int = 100,
+    waiting_tokens: int = 100,
+    work: Work | None = None,
 ) -> None:
-    async def main() -> None:
-        work = Work()
+    async def main(work: Work) -> None:
         batcher: Batcher[str, str] = Batcher(work, "test", batch_tokens, waiting_tokens)
         running = asyncio.create_task(batcher.run())
         try:
@@ -42,7 +45,7 @@ def with_batcher(
             running.cancel()
             batcher.close()
 
-    asyncio.run(main())
+    asyncio.run(main(work or Work()))
 
 
 async def queued(batcher: Batcher[str, str], *requests: str, kind: str = "k") -> list[asyncio.Task[list[str]]]:
@@ -162,3 +165,39 @@ def test_answers_none_is_lost_under_many_at_once():
         assert batcher.batches < batcher.texts
 
     with_batcher(test, batch_tokens=50, waiting_tokens=500)
+
+
+class Slow(Work):
+    """A batch takes a fifth of a second: whoever asks again may take a twentieth of that."""
+
+    def __call__(self, texts: list[str], kind: str) -> list[str]:
+        time.sleep(0.2)
+        return super().__call__(texts, kind)
+
+
+def test_who_asks_again_at_once_is_in_the_batch_of_those_who_waited():
+    async def test(batcher, work):
+        work.go.set()
+
+        async def asks_twice():
+            for text in ("a1", "a2"):
+                await batcher.translate([text], "k", 5)
+
+        again = asyncio.create_task(asks_twice())
+        await asyncio.sleep(0.05)
+        waited = asyncio.create_task(batcher.translate(["b"], "k", 5))
+        await asyncio.gather(again, waited)
+        assert work.batches == ["k:a1", "k:b a2"]
+
+    with_batcher(test, work=Slow())
+
+
+def test_nobody_waits_long_for_one_who_does_not_ask_again():
+    async def test(batcher, work):
+        work.go.set()
+        first = asyncio.create_task(batcher.translate(["a"], "k", 5))
+        await asyncio.sleep(0.05)
+        assert await batcher.translate(["b"], "k", 5) == ["B"]
+        assert first.done() and work.batches == ["k:a", "k:b"]
+
+    with_batcher(test, work=Slow())

@@ -1,6 +1,8 @@
 """Texts of many requests, translated together: one thread a model, and a batch is what has come while the last one ran.
 
-Nobody waits for a batch to fill. A batch takes a text from each waiting request in turn until it is full, so that a long
+Nobody waits for a batch to fill, but for one thing: whoever has just been answered may ask again at once, and if others
+wait meanwhile they would otherwise be two groups that are served in turn, each in half a batch. So after a batch the next
+one gives those a small part of its time to come back, and starts as soon as they are there. A batch takes a text from each waiting request in turn until it is full, so that a long
 request does not hold up short ones, and only texts that are to be searched in the same way.
 
     request 1   a b c d e          batch 1   a x p b y c       (full)
@@ -18,6 +20,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from pellucid.errors import PellucidError
@@ -29,6 +32,8 @@ R = TypeVar("R")
 TOKENS_A_CORE = 1_024
 """In one batch, for each core: enough to use it well, and over in a fraction of a second."""
 BYTES_A_TOKEN = 3
+COME_BACK = 0.05
+"""Of the time of the last batch: so long those that it answered may take to ask again."""
 
 logger = logging.getLogger(__name__)
 
@@ -126,8 +131,11 @@ class Batcher(Generic[K, R]):
             kind = batch[0][0].kind
             texts = [text for _, _, text in batch]
             self._leave(sum(map(tokens_about, texts)))
+            began = loop.time()
             answers = await loop.run_in_executor(self._thread, self._answers, texts, kind)
+            ended = loop.time()
             self.batches += 1
+            waiting, answered = self._asking(), 0
             self.texts += len(texts)
             for (request, place, _), answer in zip(batch, answers, strict=True):
                 if request.done.done():
@@ -139,6 +147,22 @@ class Batcher(Generic[K, R]):
                 request.missing -= 1
                 if not request.missing:
                     request.done.set_result(None)
+                    answered += 1
+            if answered and waiting:
+                await self._until(waiting + answered, ended + COME_BACK * (ended - began))
+
+    async def _until(self, requests: int, end: float) -> None:
+        """Wait until so many requests are there, or until the time `end` of the loop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(end):
+                while self._asking() < requests:
+                    self._something.clear()
+                    await self._something.wait()
+        self._something.set()
+
+    def _asking(self) -> int:
+        """Requests of which a text waits."""
+        return sum(bool(request.waiting) for request in self._requests)
 
     def close(self) -> None:
         """End the thread when its batch is done."""
