@@ -25,15 +25,15 @@ from pellucid.calibration import Calibration
 from pellucid.config import SearchConfig
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.errors import ConfigError
-from pellucid.insisting import Draft, insist
+from pellucid.insisting import Draft, Searcher, insist
 from pellucid.text import sentences
 from pellucid.text.bare import OUTSIDE, Bare, take_out
 from pellucid.text.html import attributes, escaped, quoted, replaced, stretches
 from pellucid.text.options import TextOptions
-from pellucid.text.placement import Attention, Term, place
+from pellucid.text.placement import Term, place
 from pellucid.text.spans import MOSES, Span, find_spans, occurrences, pair_tags
 from pellucid.text.terms import Terms, missing
-from pellucid.translation import Alternative, Demand, Translation
+from pellucid.translation import Alternative, Translation
 
 LEARNABLE = frozenset(("printf", "brace", "bracket"))
 """Kinds that a model may have learnt to copy."""
@@ -48,7 +48,7 @@ LEAST_BEAM = 4
 FLAGS = ("empty", "split", "truncated", "unknown", "repeated", "low-confidence", "placed", "placeholders", "glossary")
 
 
-class Core(Protocol):
+class Core(Searcher, Protocol):
     """What translates plain sentences: the :class:`~pellucid.translator.Translator`."""
 
     source_tokenizer: Tokenizer
@@ -58,18 +58,6 @@ class Core(Protocol):
 
     @property
     def source_language(self) -> str | None: ...
-
-    def translate_plain(
-        self,
-        texts: Sequence[str],
-        config: SearchConfig,
-        prefixes: Sequence[str],
-        seeds: Sequence[int],
-        scores: bool,
-        demands: Sequence[Demand | None] = (),
-    ) -> list[Translation]: ...
-
-    def attention(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]: ...
 
 
 @dataclass
