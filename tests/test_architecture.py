@@ -64,7 +64,7 @@ LADDER = """
     inspection.encoding
     inspection.report
     training.records training.loss training.optimizer training.evaluation
-    training.run_folder training.replicas
+    training.run_folder training.replicas training.bfloat16
     quantization training.trainer
     inspection.labs.base
     inspection.labs.toy inspection.labs.trained

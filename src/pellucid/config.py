@@ -244,6 +244,7 @@ class TrainingConfig:
     seed: int = 1
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the products; all else is float32. auto: bfloat16 on GPUs that multiply it, and on CPUs with AMX from width 256 on."""
     compile: bool = True
     """On a GPU, compile the model's passes (torch.compile): minutes at the start, faster ever after. A CPU never does."""
     threads: int = 0

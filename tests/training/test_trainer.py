@@ -177,8 +177,9 @@ def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path, reversals):
     assert "peak_rate" in raised.value.hint
 
 
-def test_a_precision_that_would_not_be_used_is_refused(tmp_path, reversals):
-    with pytest.raises(ConfigError, match="for GPUs, but the device is cpu"):
+def test_a_precision_that_would_not_be_used_is_refused(tmp_path, reversals, monkeypatch):
+    monkeypatch.setattr("pellucid.training.run.has_matrix_units", lambda: False)
+    with pytest.raises(ConfigError, match=r"matrix units \(AMX\), but this CPU has none"):
         train([str(reversals)], out=tmp_path / "run", config=tiny(precision="bfloat16", device="cpu"))
     assert not (tmp_path / "run").exists()
 
@@ -294,6 +295,7 @@ def test_bfloat16_is_for_products_the_last_of_all_included(tmp_path, reversals, 
     monkeypatch.setattr("pellucid.training.trainer.linear_cross_entropy", noted)
     for precision in ("float32", "bfloat16", "auto"):
         with trainer_of(reversals, tmp_path / precision, precision=precision) as trainer:
+            trainer._autocasts = trainer.bfloat16  # as on a GPU
             trainer._gradients(trainer._batch(trainer._epoch(0)[0]))
             gradients[precision] = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
     assert kinds["float32"] == kinds["auto"] == (torch.float32, torch.float32)

@@ -102,7 +102,9 @@ class Weighted(click.ParamType):
 @click.option("--max-epochs", type=click.IntRange(1), metavar="N", help="Stop after so many passes over the data.")
 @click.option("--max-time", type=Duration(), help="Stop after this time: 90s, 10m, 2h.")
 @click.option("--device", help="cpu, cuda, or auto. [auto]")
-@click.option("--precision", type=click.Choice(["auto", "float32", "bfloat16"]), help="bfloat16 is for GPUs. [auto]")
+@click.option(
+    "--precision", type=click.Choice(["auto", "float32", "bfloat16"]), help="Of products. [auto: bfloat16 if faster]"
+)
 @click.option("--threads", type=click.IntRange(0), metavar="N", help="CPU threads. [all that it may use]")
 @click.option("-q", "--quiet", is_flag=True, help="Only errors, and the summary at the end.")
 @click.option("-v", "--verbose", is_flag=True, help="A line for every update.")

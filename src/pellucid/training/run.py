@@ -32,6 +32,7 @@ from pellucid.errors import ConfigError, TrainingError
 from pellucid.machine import available_cores, available_memory, keep_freed_memory
 from pellucid.model.transformer import Transformer
 from pellucid.tags import target_languages
+from pellucid.training.bfloat16 import has_matrix_units
 from pellucid.training.optimizer import noam_rate
 from pellucid.training.records import Finished, Prepared, Preparing, Progress, Record, Saved, Validation
 from pellucid.training.run_folder import RunFolder
@@ -134,8 +135,11 @@ def _train(
 
     # 2. cut into pieces
     device = choose_device(config.training.device)
-    if config.training.precision == "bfloat16" and device.type == "cpu":
-        raise ConfigError("`precision` 'bfloat16' is for GPUs, but the device is cpu", hint="--precision auto")
+    if config.training.precision == "bfloat16" and device.type == "cpu" and not has_matrix_units():
+        raise ConfigError(
+            "`precision` 'bfloat16' is for GPUs and for CPUs with matrix units (AMX), but this CPU has none",
+            hint="--precision auto",
+        )
     threads = config.training.threads or available_cores()
     torch.set_num_threads(threads)
     keep_freed_memory()

@@ -35,6 +35,7 @@ from pellucid.engines.linear import multiplies_bfloat16
 from pellucid.errors import TrainingError
 from pellucid.model.transformer import Transformer
 from pellucid.tags import target_languages
+from pellucid.training.bfloat16 import NARROWEST, has_matrix_units, multiply_in_bfloat16
 from pellucid.training.evaluation import corpus_scores
 from pellucid.training.loss import linear_cross_entropy
 from pellucid.training.optimizer import learning_rate, make_adam, set_rate, update_average
@@ -103,14 +104,17 @@ class Trainer:
         self.average: dict[str, Tensor] | None = None
         if config.ema_decay:
             self.average = {name: weight.clone() for name, weight in weights_of(self.model).items()}
+        self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and self._gains_by_bfloat16())
+        """Whether the products of the model's passes are of bfloat16. Weights, sums and Adam are float32 always."""
         self.stop_requested: str | None = None
         """Set from outside (a signal handler) to stop after the update under way; the text becomes the reason."""
+        self._autocasts = self.bfloat16 and device.type != "cpu"
+        if self.bfloat16 and not self._autocasts:
+            multiply_in_bfloat16(self.model)
         self._replicas = Replicas(self.model, config.batch_tokens)
         self._hidden = decoder_output
         if device.type == "cuda" and config.compile:  # on a CPU it would need a C++ compiler there
             self._hidden = torch.compile(decoder_output, dynamic=True)
-        self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and multiplies_bfloat16(device))
-        """Whether the products of the model's passes are of bfloat16. Weights, sums and Adam are float32 always."""
 
     # --- resuming ---------------------------------------------------------------------------------------------------
 
@@ -393,7 +397,7 @@ class Trainer:
         source, target = (torch.from_numpy(ids).to(self.device, non_blocking=True) for ids in (src, tgt_in))
         with self._autocast():
             hidden = self._hidden(model, source, target)
-        if self.bfloat16:
+        if self._autocasts:
             hidden = hidden.bfloat16()  # autocast leaves LayerNorm's output float32, and products would be of that
         right = torch.from_numpy(tgt_out)
         return linear_cross_entropy(
@@ -404,7 +408,12 @@ class Trainer:
         return self._replicas.gradients(self._loss, batch)
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type, torch.bfloat16) if self.bfloat16 else nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16) if self._autocasts else nullcontext()
+
+    def _gains_by_bfloat16(self) -> bool:
+        if self.device.type == "cpu":
+            return self.model.config.d_model >= NARROWEST and has_matrix_units()
+        return multiplies_bfloat16(self.device)
 
     def _scale_and_clip(self, tokens: int) -> float:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
