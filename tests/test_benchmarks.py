@@ -278,3 +278,16 @@ def test_a_glossary_in_miniature(run: Callable[..., str], tmp_path: Path) -> Non
     assert [row[3] for row in rows] == ["no glossary", "alignment", "search"]
     assert int(rows[0][1].removeprefix("reference: ")) > 0
     assert rows[0][4] == "0.0%" and all(float(row[4].rstrip("%")) > 0 for row in rows[1:])
+
+
+def test_mixed_precision_in_miniature(run: Callable[..., str], tmp_path: Path) -> None:
+    out = run(
+        "mixed_precision", "--preset", "tiny", "--pairs", "200", "--vocab-size", "400", "--batch-tokens", "256",
+        "--rounds", "2", "--batches", "1", "--threads", "1", "--json", str(tmp_path / "found.json"),
+    )  # fmt: skip
+    assert "| tiny |" in out
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["tiny"]
+    losses = {way: found[way]["losses"] for way in ("float32", "bfloat16", "autocast")}
+    assert all(loss == pytest.approx(losses["float32"], rel=0.02) for loss in losses.values())
+    assert losses["float32"] != losses["bfloat16"] != losses["autocast"]
+    assert all(rate > 0 for way in losses for rate in found[way]["tokens_per_second"])
