@@ -220,6 +220,10 @@ class TrainingConfig:
     adam_epsilon: float = 1e-9
     weight_decay: float = 0.0
     label_smoothing: float = 0.1
+    subword_regularization: float = 0.0
+    """Cut the words of the training pairs in another way each epoch; 0 does not. With 'bpe' the probability that a merge is
+    left out (0.05; 0.1 is much), with 'unigram' the exponent of a segmentation's probability (0.1 to 0.5; less is more
+    random)."""
     clip_norm: float = 0.0
     """Gradients longer than this are shortened to it; 0 does not clip."""
     ema_decay: float = 0.0
@@ -258,7 +262,7 @@ class TrainingConfig:
             "validate_every", "patience", "save_minutes", "average_checkpoints", "threads",
         ):  # fmt: skip
             _must(getattr(self, name) >= 0, name, "at least 0", getattr(self, name))
-        for name in ("adam_beta1", "adam_beta2", "label_smoothing", "ema_decay"):
+        for name in ("adam_beta1", "adam_beta2", "label_smoothing", "subword_regularization", "ema_decay"):
             _must(0.0 <= getattr(self, name) < 1.0, name, "at least 0 and below 1", getattr(self, name))
         if self.cooldown_steps > self.max_updates:
             raise ConfigError(
@@ -349,6 +353,12 @@ class RunConfig:
             f"one of auto, {', '.join(PRESETS)}",
             self.preset,
         )
+        if self.training.subword_regularization and self.data.tokenizer not in ("bpe", "unigram"):
+            raise ConfigError(
+                "`training.subword_regularization` needs pieces that can be cut in several ways: `data.tokenizer` must be "
+                f"'bpe' or 'unigram', but is {self.data.tokenizer!r}",
+                hint="set data.tokenizer=bpe, or training.subword_regularization=0",
+            )
         # Raises for unknown names and wrong values; 8 stands for a vocabulary that is not known yet.
         TransformerConfig.preset("base" if self.preset == "auto" else self.preset, 8, 8, **self.model)
 

@@ -296,7 +296,8 @@ def test_bfloat16_is_for_products_the_last_of_all_included(tmp_path, reversals, 
     for precision in ("float32", "bfloat16", "auto"):
         with trainer_of(reversals, tmp_path / precision, precision=precision) as trainer:
             trainer._autocasts = trainer.bfloat16  # as on a GPU
-            trainer._gradients(trainer._batch(trainer._epoch(0)[0]))
+            pairs, epoch = trainer._epoch(0)
+            trainer._gradients(trainer._batch(pairs, epoch[0]))
             gradients[precision] = torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
     assert kinds["float32"] == kinds["auto"] == (torch.float32, torch.float32)
     assert kinds["bfloat16"] == (torch.bfloat16, torch.float32)

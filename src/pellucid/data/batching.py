@@ -9,13 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from pellucid.data.store import PairStore
-
 POOL_BATCHES = 128
 """Batches of one pool, at least. More would sort better and shuffle less."""
+
+
+class Pairs(Protocol):
+    """Pairs as ids, whose batches can be made: a :class:`~pellucid.data.store.PairStore`, or the pairs of one epoch."""
+
+    source_lengths: np.ndarray
+    target_lengths: np.ndarray
+    """(pairs,) integers, in tokens with the end mark."""
+
+    def padded(self, side: int, indices: np.ndarray, pad: int) -> np.ndarray:
+        """(rows, longest) int64: the sequences `indices` of `side` (0 source, 1 target), filled up with `pad`."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class Batch:
     tgt_tokens: int
     """Tokens of `tgt_out` that are not padding."""
     indices: np.ndarray
-    """(B,): which pairs of the store these are."""
+    """(B,): which pairs these are."""
 
 
 class EpochPlan:
@@ -136,17 +146,17 @@ def _cut(longer: np.ndarray, batch_tokens: int, begin: int, bounds: list[int]) -
         bounds.append(begin + start)
 
 
-def make_batch(store: PairStore, indices: np.ndarray, src_pad: int, tgt_pad: int, start_id: int) -> Batch:
-    """The pairs `indices` of `store` as rectangles."""
+def make_batch(pairs: Pairs, indices: np.ndarray, src_pad: int, tgt_pad: int, start_id: int) -> Batch:
+    """The pairs `indices` of `pairs` as rectangles."""
     indices = np.asarray(indices)
-    src, tgt_out = store.padded(0, indices, src_pad), store.padded(1, indices, tgt_pad)
-    lengths = store.target_lengths[indices]
+    src, tgt_out = pairs.padded(0, indices, src_pad), pairs.padded(1, indices, tgt_pad)
+    lengths = pairs.target_lengths[indices]
     tgt_in = np.full_like(tgt_out, tgt_pad)
     tgt_in[:, :1] = start_id
     # The end mark is said, never fed in: each row is fed one token less than it has, after the start.
     fed = np.arange(1, tgt_out.shape[1]) < lengths[:, None]
     tgt_in[:, 1:][fed] = tgt_out[:, :-1][fed]
-    return Batch(src, tgt_in, tgt_out, int(store.source_lengths[indices].sum()), int(lengths.sum()), indices)
+    return Batch(src, tgt_in, tgt_out, int(pairs.source_lengths[indices].sum()), int(lengths.sum()), indices)
 
 
 def useful_share(plan: EpochPlan, src_lengths: np.ndarray, tgt_lengths: np.ndarray) -> float:

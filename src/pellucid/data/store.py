@@ -162,12 +162,7 @@ class PairStore:
 
     def padded(self, side: int, indices: np.ndarray, pad: int) -> np.ndarray:
         """(rows, longest) int64: the sequences `indices` of `side` (0 source, 1 target), filled up with `pad`."""
-        begin = self._offsets[side][indices]
-        lengths = self._offsets[side][indices + 1] - begin
-        column = np.arange(lengths.max(initial=0))
-        held = column < lengths[:, None]
-        rows = np.full(held.shape, pad, np.int64)
-        rows[held] = self._ids[side][(begin[:, None] + column)[held]]
+        rows = padded(self._ids[side], self._offsets[side], indices, pad)
         self._touched += 2 * len(indices) * MAPPED_AT_ONCE  # an offset and a sequence each
         if self._touched > RESIDENT:
             self.release()
@@ -304,6 +299,22 @@ class _Writer:
         self.files[name].write(data)
         self.checksums[name] = zlib.crc32(data, self.checksums[name])
         self.sizes[name] += len(data)
+
+
+def padded(ids: np.ndarray, offsets: np.ndarray, indices: np.ndarray, pad: int) -> np.ndarray:
+    """(rows, longest) int64: of sequences that stand in `ids` one behind the other those of `indices`.
+
+    Args:
+        offsets: (sequences + 1,) where each begins, and where the last one ends.
+        pad: what the shorter ones are filled up with.
+    """
+    begin = offsets[indices]
+    lengths = offsets[indices + 1] - begin
+    column = np.arange(lengths.max(initial=0))
+    held = column < lengths[:, None]
+    rows = np.full(held.shape, pad, np.int64)
+    rows[held] = ids[(begin[:, None] + column)[held]]
+    return rows
 
 
 def _lengths(offsets: np.ndarray) -> np.ndarray:

@@ -185,7 +185,7 @@ def _train(
         folder.model_directory,
         int(store.source_lengths.max()),
     )
-    trainer = Trainer(loaded, store, valid, config.training, folder, device, config.data.mix)
+    trainer = Trainer(loaded, store, valid, config.training, folder, device, config.data.mix, config.data.max_tokens)
     if resume and folder.has_checkpoints:
         notes += trainer.resume()
     else:

@@ -28,9 +28,10 @@ import torch
 from torch import Tensor
 
 from pellucid.checkpoint import LoadedModel, set_weights, weights_of
-from pellucid.config import SearchConfig, TrainingConfig
-from pellucid.data.batching import Batch, EpochPlan, make_batch, mixed_pairs, plan_epoch, useful_share
+from pellucid.config import DataConfig, SearchConfig, TrainingConfig
+from pellucid.data.batching import Batch, EpochPlan, Pairs, make_batch, mixed_pairs, plan_epoch, useful_share
 from pellucid.data.store import PairStore
+from pellucid.data.subword_regularization import CutPairs, SubwordRegularization
 from pellucid.engines.linear import multiplies_bfloat16
 from pellucid.errors import TrainingError
 from pellucid.model.transformer import Transformer
@@ -84,6 +85,7 @@ class Trainer:
         loaded: model, tokenizers and languages.
         folder: where checkpoints and metrics go.
         mix: how often an epoch takes the pairs of each part of the store; empty: once each.
+        max_tokens: subword regularization makes no side longer than that, the end mark included.
     """
 
     def __init__(
@@ -95,10 +97,18 @@ class Trainer:
         folder: RunFolder,
         device: torch.device,
         mix: Sequence[float] = (),
+        max_tokens: int = DataConfig.max_tokens,
     ) -> None:
         self.loaded, self.model, self.store, self.valid = loaded, loaded.model, store, valid
         self.config, self.folder, self.device = config, folder, device
         self.mix = tuple(mix)
+        shape = self.model.config
+        longest = min(max_tokens, shape.max_len) if shape.positions == "learned" else max_tokens
+        self._regularization = SubwordRegularization(
+            loaded.source_tokenizer, loaded.target_tokenizer, config.subword_regularization, config.seed, longest
+        )
+        self._cut: CutPairs | None = None
+        """The pairs of the epoch that was asked for last, if words are cut anew for each."""
         self.position = Position()
         self.optimizer = make_adam(self.model.parameters(), config)
         self.average: dict[str, Tensor] | None = None
@@ -168,15 +178,15 @@ class Trainer:
             TrainingError: not enough memory, or too little time for any training.
         """
         config = self.config
-        epoch = self._epoch(self.position.epoch)
-        shapes = epoch.shapes(self.store.source_lengths, self.store.target_lengths)  # (batches, 3)
+        pairs, epoch = self._epoch(self.position.epoch)
+        shapes = epoch.shapes(pairs.source_lengths, pairs.target_lengths)  # (batches, 3)
         cells = shapes[:, 0] * (shapes[:, 1] + shapes[:, 2])
         largest, usual = int(cells.argmax()), int(cells.argsort()[len(cells) // 2])
         with self._undisturbed():
             try:
-                self._gradients(self._batch(epoch[largest]))
+                self._gradients(self._batch(pairs, epoch[largest]))
                 self.optimizer.zero_grad()
-                seconds = min(self._timed(epoch[usual]) for _ in range(2))
+                seconds = min(self._timed(pairs, epoch[usual]) for _ in range(2))
             except (RuntimeError, MemoryError) as error:
                 if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
                     if self._hidden is not decoder_output and isinstance(error, torch._dynamo.exc.TorchDynamoException):
@@ -192,6 +202,8 @@ class Trainer:
                     hint=f"--set training.batch_tokens={config.batch_tokens // 2} --set training.accumulate="
                     f"{config.accumulate * 2}, or a smaller --preset",
                 ) from error
+        if self._cut is not None:
+            seconds += self._cut.seconds / len(epoch)
         seconds *= config.accumulate
         updates_per_epoch = math.ceil(len(epoch) / config.accumulate)
         limits = [n for n in (config.max_updates, config.max_epochs * updates_per_epoch) if n]
@@ -215,20 +227,29 @@ class Trainer:
         )
 
     def batches_per_epoch(self) -> int:
-        return len(self._epoch(0))
+        return len(self._epoch(self.position.epoch)[1])
 
     def useful_share(self) -> float:
         """Share of an epoch's padded cells, both sides together, that hold a token."""
-        return useful_share(self._epoch(0), self.store.source_lengths, self.store.target_lengths)
+        pairs, epoch = self._epoch(self.position.epoch)
+        return useful_share(epoch, pairs.source_lengths, pairs.target_lengths)
 
-    def _epoch(self, number: int) -> EpochPlan:
+    def _epoch(self, number: int) -> tuple[Pairs, EpochPlan]:
+        """The pairs that epoch `number` reads, and its batches of them; the same whenever asked for."""
         config, store = self.config, self.store
         chosen = mixed_pairs(store.parts, self.mix, config.seed, number) if self.mix else None
-        return plan_epoch(store.source_lengths, store.target_lengths, config.batch_tokens, config.seed, number, chosen)
+        pairs: Pairs = store
+        if config.subword_regularization:
+            if self._cut is None or self._cut.epoch != number:
+                self._cut = None  # the old one goes before the new one comes: memory for one of them is enough
+                self._cut = self._regularization.cut(store, number, chosen)
+            pairs, chosen = self._cut, None
+        lengths = pairs.source_lengths, pairs.target_lengths
+        return pairs, plan_epoch(*lengths, config.batch_tokens, config.seed, number, chosen)
 
-    def _timed(self, indices: np.ndarray) -> float:
+    def _timed(self, pairs: Pairs, indices: np.ndarray) -> float:
         started = time.perf_counter()
-        self._gradients(self._batch(indices))
+        self._gradients(self._batch(pairs, indices))
         self.optimizer.zero_grad()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
@@ -263,7 +284,7 @@ class Trainer:
         reason = self._over(position.seconds)
         self.model.train()
         while reason is None:
-            epoch = self._epoch(position.epoch)
+            pairs, epoch = self._epoch(position.epoch)
             while reason is None and position.batch < len(epoch):
                 update_started = time.perf_counter()
                 group = range(position.batch, min(position.batch + config.accumulate, len(epoch)))
@@ -272,7 +293,7 @@ class Trainer:
                 loss = plain = 0.0
                 tokens = 0
                 for k in group:
-                    batch = self._batch(epoch[k])
+                    batch = self._batch(pairs, epoch[k])
                     sums = self._gradients(batch)
                     loss, plain, tokens = loss + sums[0], plain + sums[1], tokens + batch.tgt_tokens
                 if not math.isfinite(loss):
@@ -383,12 +404,10 @@ class Trainer:
 
     # --- one batch --------------------------------------------------------------------------------------------------
 
-    def _batch(self, indices: np.ndarray, store: PairStore | None = None) -> Batch:
+    def _batch(self, pairs: Pairs, indices: np.ndarray) -> Batch:
         source, target = self.loaded.source_tokenizer, self.loaded.target_tokenizer
         start = self.model.config.start_id
-        return make_batch(
-            store or self.store, indices, source.pad_id, target.pad_id, target.pad_id if start is None else start
-        )
+        return make_batch(pairs, indices, source.pad_id, target.pad_id, target.pad_id if start is None else start)
 
     def _loss(
         self, model: Transformer, src: np.ndarray, tgt_in: np.ndarray, tgt_out: np.ndarray
@@ -441,7 +460,7 @@ class Trainer:
             lengths = store.source_lengths, store.target_lengths
             epoch = plan_epoch(*lengths, self.config.batch_tokens, 0, 0)
             for k in range(len(epoch)):
-                batch = self._batch(epoch[k], store)
+                batch = self._batch(store, epoch[k])
                 sums = self._loss(self.model, batch.src, batch.tgt_in, batch.tgt_out)
                 loss, plain, tokens = loss + float(sums[0]), plain + float(sums[1]), tokens + batch.tgt_tokens
             bleu = chrf = None
