@@ -222,7 +222,7 @@ class TrainingConfig:
     label_smoothing: float = 0.1
     subword_regularization: float = 0.0
     """Cut the words of the training pairs in another way each epoch; 0 does not. With 'bpe' the probability that a merge is
-    left out (0.05; 0.1 is much), with 'unigram' the exponent of a segmentation's probability (0.1 to 0.5; less is more
+    left out (0.05; 0.1 is much), with 'unigram' the exponent of a segmentation's probability (0.2 to 0.5; less is more
     random)."""
     clip_norm: float = 0.0
     """Gradients longer than this are shortened to it; 0 does not clip."""
