@@ -226,9 +226,9 @@ class Tokenizer:
 
         With bpe each merge is left out with probability `alpha` (BPE-dropout, Provilkov et al. 2020,
         https://arxiv.org/abs/1910.13267). SentencePiece never comes back to a merge that it left out; the paper tries it
-        again after each other merge, so that its 0.1 cuts about as much as 0.05 does here. With unigram a segmentation is drawn from all that there are, in proportion to
-        its probability to the power of `alpha` (Kudo 2018, https://arxiv.org/abs/1804.10959). The same texts, `alpha` and
-        `seed` give the same ids, whatever was drawn before.
+        again after each other merge, so that its 0.1 cuts about as much as 0.05 does here. With unigram a segmentation is
+        drawn from all that there are, in proportion to its probability to the power of `alpha` (Kudo 2018,
+        https://arxiv.org/abs/1804.10959). The same texts, `alpha` and `seed` give the same ids, whatever was drawn before.
 
         Args:
             alpha: above 0; of bpe below 1.
