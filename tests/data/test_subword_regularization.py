@@ -131,17 +131,17 @@ def test_kinds_that_cut_in_one_way_only_say_so(kind):
 
 
 @pytest.mark.parametrize("normalization", ["identity", "nfkc"])
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_the_text_stays_and_the_pieces_change(tmp_path, kind, normalization):
+@pytest.mark.parametrize(("kind", "alpha"), [("bpe", 0.3), ("unigram", 0.1)])
+def test_the_text_stays_and_the_pieces_change(tmp_path, kind, alpha, normalization):
     tokenizer = made(kind, normalization)
     store = store_of(tmp_path, PAIRS, tokenizer)
-    cut = SubwordRegularization(tokenizer, tokenizer, 0.3, 1, 256).cut(store, 0)
+    cut = SubwordRegularization(tokenizer, tokenizer, alpha, 1, 256).cut(store, 0)
     for side in (0, 1):
         plain, found = plain_rows(store, side), rows_of(cut, side)
         assert [tokenizer.decode(ids) for ids in found] == [tokenizer.decode(ids) for ids in plain]
         assert [tokenizer.decode(ids) for ids in found] == [tokenizer.normalized(pair[side]) for pair in PAIRS]
         assert all(ids[-1] == tokenizer.eos_id and ids.count(tokenizer.eos_id) == 1 for ids in found)
-        assert sum(a != b for a, b in zip(found, plain, strict=True)) > len(PAIRS) / 2
+        assert all(found[i] != plain[i] for i in range(5))  # what is spelt in bytes has one way of being cut
     assert cut.source_lengths.sum() > store.source_lengths.sum()
 
 
