@@ -79,13 +79,13 @@ def test_an_answer_is_not_held_back_for_an_acknowledgement(client):
     """Nagle's algorithm and delayed acknowledgements together cost 40 ms a request on a connection that stays open."""
     connection = http.client.HTTPConnection("127.0.0.1", client.port)
     seconds = []
-    for _ in range(21):
+    for _ in range(60):  # a new connection's first answers are acknowledged at once
         started = time.perf_counter()
         connection.request("POST", "/detect", b"q=1", {"Content-Type": "application/x-www-form-urlencoded"})
         assert connection.getresponse().read()
         seconds.append(time.perf_counter() - started)
     connection.close()
-    assert sorted(seconds)[5] < 0.03
+    assert min(seconds[40:]) < 0.03  # each of them would be late
 
 
 # --- those who leave, and those who dawdle ------------------------------------------------------------------------------
