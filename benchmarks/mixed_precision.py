@@ -37,6 +37,7 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.machine import available_cores, keep_freed_memory
 from pellucid.model.transformer import Transformer
 from pellucid.training.bfloat16 import has_matrix_units
+from pellucid.training.optimizer import set_rate
 from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer
 
@@ -48,18 +49,12 @@ def trainer(way: str, preset: str, tokenizer: Tokenizer, store: PairStore, folde
     torch.manual_seed(1)
     size, pad = len(tokenizer), tokenizer.pad_id
     model = Transformer.from_config(TransformerConfig.preset(preset, size, size, pad_id=pad, start_id=pad))
-    config = TrainingConfig(
-        batch_tokens=tokens,
-        precision="bfloat16" if way == "bfloat16" else "float32",
-        peak_rate=RATE,
-        warmup_steps=1,
-    )
+    config = TrainingConfig(batch_tokens=tokens, precision="bfloat16" if way == "bfloat16" else "float32")
     loaded = LoadedModel(model, tokenizer, tokenizer, SearchConfig(), None, None)
     made = Trainer(loaded, store, None, config, folder, torch.device("cpu"))
     made._autocasts = way == "autocast"
     model.train()
-    for group in made.optimizer.param_groups:
-        group["lr"] = RATE
+    set_rate(made.optimizer, RATE)
     return made
 
 
