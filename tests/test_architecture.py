@@ -39,6 +39,7 @@ LADDER = """
     handling
     data.store
     data.batching
+    data.segmentation
     data.subword_regularization
     model.masks model.dropout model.cache
     model.attention model.feed_forward model.embeddings model.positional_encoding

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pellucid.config import DataConfig
 from pellucid.data.corpus import Corpus
 from pellucid.data.store import PairStore
 from pellucid.data.subword_regularization import PAIRS_AT_ONCE, CutPairs, SubwordRegularization
 from pellucid.data.tokenizer import Tokenizer
-from pellucid.errors import TokenizerError
 
 PAIRS = [
     ("The lamp on the desk is green.", "Die Lampe auf dem Tisch ist gr\u00fcn."),
@@ -63,73 +57,6 @@ def plain_rows(store: PairStore, side: int) -> list[list[int]]:
     return [(store.source, store.target)[side](i).tolist() for i in range(len(store))]
 
 
-# --- drawing ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-@given(st.lists(st.text(), max_size=5), st.integers(0, 2**31 - 1))
-@settings(max_examples=60, deadline=None)
-def test_any_text_comes_back(kind, texts, seed):
-    tokenizer = made(kind)
-    drawn = tokenizer.sample_batch(texts, 0.3, seed)
-    assert [tokenizer.decode(ids) for ids in drawn] == texts
-    assert not {tokenizer.eos_id, tokenizer.unk_id, tokenizer.pad_id} & {i for ids in drawn for i in ids}
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_what_is_drawn_depends_on_the_seed_alone(kind):
-    tokenizer = made(kind)
-    first = tokenizer.sample_batch(LINES, 0.3, 7)
-    other = tokenizer.sample_batch(LINES, 0.3, 8)
-    assert tokenizer.sample_batch(LINES, 0.3, 7) == first != other != tokenizer.encode_batch(LINES)
-    with ThreadPoolExecutor(4) as pool:  # several trainings in one process
-        drawn = list(pool.map(lambda seed: tokenizer.sample_batch(LINES, 0.3, seed), [7, 8] * 10))
-    assert drawn == [first, other] * 10
-
-
-def test_a_merge_is_left_out_as_often_as_alpha_says():
-    """ab is learnt first, then it with the space before it: three pieces, two or one."""
-    tokenizer = Tokenizer.train(["ab ab ab cab cab"], vocab_size=9, kind="bpe", byte_fallback=False)
-    assert tokenizer.pieces(range(2, 4)) == ["ab", "\u2581ab"]
-    draws, alpha = 20_000, 0.1
-    found = Counter(map(len, tokenizer.sample_batch(["ab"] * draws, alpha, 1)))
-    expected = {3: alpha, 2: (1 - alpha) * alpha, 1: (1 - alpha) ** 2}
-    assert found.keys() == expected.keys()
-    for pieces, share in expected.items():
-        assert found[pieces] / draws == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / draws))
-
-
-@pytest.mark.parametrize("alpha", [0.2, 0.9])
-def test_a_segmentation_is_drawn_as_often_as_its_probability_to_the_power_of_alpha(alpha):
-    """Against all segmentations, written down by brute force."""
-    lines = ["banana ban ana nana bana an na anan"] * 3
-    tokenizer = Tokenizer.train(lines, vocab_size=16, kind="unigram", byte_fallback=False)
-    scores = {tokenizer.pieces([i])[0]: tokenizer._sp.get_score(i) for i in range(2, tokenizer.pad_id)}
-
-    def all_cuts(rest: str) -> list[tuple[str, ...]]:
-        heads = [rest[:n] for n in range(1, len(rest) + 1) if rest[:n] in scores]
-        return [(head, *tail) for head in heads for tail in all_cuts(rest[len(head) :])] if rest else [()]
-
-    weights = {cut: math.exp(alpha * sum(scores[piece] for piece in cut)) for cut in all_cuts("\u2581banana")}
-    assert len(weights) >= 8
-    draws = 5000
-    found = Counter(tuple(tokenizer.pieces(ids)) for ids in tokenizer.sample_batch(["banana"] * draws, alpha, 1))
-    assert found.keys() <= weights.keys()
-    for cut, weight in weights.items():
-        share = weight / sum(weights.values())
-        assert found[cut] / draws == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / draws) + 1e-3)
-
-
-@pytest.mark.parametrize("kind", ["char", "word"])
-def test_kinds_that_cut_in_one_way_only_say_so(kind):
-    tokenizer = Tokenizer.train(LINES, vocab_size=500, kind=kind)
-    with pytest.raises(TokenizerError, match=f"'{kind}' cuts a text in one way only"):
-        tokenizer.sample_batch(["a"], 0.1, 1)
-
-
-# --- the pairs of an epoch --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("normalization", ["identity", "nfkc"])
 @pytest.mark.parametrize(("kind", "alpha"), [("bpe", 0.3), ("unigram", 0.1)])
 def test_the_text_stays_and_the_pieces_change(tmp_path, kind, alpha, normalization):
@@ -141,7 +68,7 @@ def test_the_text_stays_and_the_pieces_change(tmp_path, kind, alpha, normalizati
         assert [tokenizer.decode(ids) for ids in found] == [tokenizer.decode(ids) for ids in plain]
         assert [tokenizer.decode(ids) for ids in found] == [tokenizer.normalized(pair[side]) for pair in PAIRS]
         assert all(ids[-1] == tokenizer.eos_id and ids.count(tokenizer.eos_id) == 1 for ids in found)
-        assert all(found[i] != plain[i] for i in range(5))  # what is spelt in bytes has one way of being cut
+        assert all(found[i] != plain[i] for i in range(4))  # what is spelt in bytes has one way of being cut
     assert cut.source_lengths.sum() > store.source_lengths.sum()
 
 
@@ -193,16 +120,6 @@ def test_no_pairs(tmp_path):
     assert len(cut.source_lengths) == len(cut.target_lengths) == 0
 
 
-def test_a_row_with_unk_stays_as_it_is(tmp_path):
-    tokenizer = Tokenizer.train(LINES[:10], vocab_size=120, kind="bpe", byte_fallback=False)
-    pairs = [("The lamp \u96e8 is green. The clock in the hall", "\u96e8"), *PAIRS[:5]]
-    store = store_of(tmp_path, pairs, tokenizer)
-    assert tokenizer.unk_id in store.source(0)
-    found = rows_of(SubwordRegularization(tokenizer, tokenizer, 0.5, 1, 256).cut(store, 0), 0)
-    assert found[0] == store.source(0).tolist()
-    assert all(found[i] != store.source(i).tolist() for i in range(1, 6))  # the control
-
-
 def test_a_row_that_would_become_too_long_stays_as_it_is(tmp_path):
     tokenizer = made("bpe")
     store = store_of(tmp_path, PAIRS, tokenizer)
@@ -211,13 +128,3 @@ def test_a_row_that_would_become_too_long_stays_as_it_is(tmp_path):
         cut = SubwordRegularization(tokenizer, tokenizer, 0.9, 1, allowed).cut(store, 0)
         most = max(cut.source_lengths.max(), cut.target_lengths.max())
         assert most == longest if allowed == longest else longest < most <= allowed
-
-
-def test_what_does_not_say_the_same_is_not_taken(tmp_path, monkeypatch):
-    tokenizer = made("bpe")
-    store = store_of(tmp_path, PAIRS, tokenizer)
-    monkeypatch.setattr(
-        Tokenizer, "sample_batch", lambda self, texts, alpha, seed: [self.encode(text + "!") for text in texts]
-    )
-    cut = SubwordRegularization(tokenizer, tokenizer, 0.5, 1, 256).cut(store, 0)
-    assert rows_of(cut, 0) == plain_rows(store, 0)

@@ -10,15 +10,12 @@ two are written in another way first (:func:`escape`).
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import re
-import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -49,9 +46,6 @@ TRAINING_THREADS = 4
 SMALL_ALPHABET = 256
 RARE = 3
 LARGEST_CHOSEN = 32_000
-_SEED = threading.Lock()
-"""SentencePiece has one seed for the whole process; held while a draw needs its own."""
-
 
 Kind = Literal["piece", "byte", "unknown", "tag"]
 
@@ -80,6 +74,11 @@ class Tokenizer:
         self._tag_ids = {name: pieces + i for i, name in enumerate(self.tags)}
         self._tag_names = {i: name for name, i in self._tag_ids.items()}
         self.pad_id = pieces + len(self.tags)
+
+    @property
+    def kind(self) -> str:
+        """unigram, bpe, char or word."""
+        return self._kind
 
     def __len__(self) -> int:
         """Pieces, with the control ids, the tags and the padding."""
@@ -221,39 +220,6 @@ class Tokenizer:
             whole = [_SURROGATE.sub("\ufffd", text) for text in written]
             return list(self._sp.encode(whole, num_threads=max(1, threads)))
 
-    def sample_batch(self, texts: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """The ids of `texts`, each cut in a way drawn at random, with no end mark and never a tag.
-
-        With bpe each merge is left out with probability `alpha` (BPE-dropout, Provilkov et al. 2020,
-        https://arxiv.org/abs/1910.13267). SentencePiece never comes back to a merge that it left out; the paper tries it
-        again after each other merge, so that its 0.1 cuts about as much as 0.05 does here. With unigram a segmentation is
-        drawn from all that there are, in proportion to its probability to the power of `alpha` (Kudo 2018,
-        https://arxiv.org/abs/1804.10959). The same texts, `alpha` and `seed` give the same ids, whatever was drawn before.
-
-        Args:
-            alpha: above 0; of bpe below 1.
-            seed: 0 to 2**31 - 1.
-
-        Raises:
-            TokenizerError: char and word, which can cut a text in one way only.
-        """
-        if self._kind not in ("bpe", "unigram"):
-            raise TokenizerError(
-                f"a tokenizer of kind {self._kind!r} cuts a text in one way only", hint="bpe or unigram"
-            )
-        written = [_SURROGATE.sub("\ufffd", escape(normalize(text, self._normalization))) for text in texts]
-
-        def draw() -> list[list[int]]:
-            # One by one: a list would be shared out among threads of SentencePiece's own.
-            cut = functools.partial(self._sp.encode, enable_sampling=True, alpha=alpha, nbest_size=-1)
-            return [cut(text) for text in written]
-
-        # Each thread has a generator of its own, which takes the seed when the thread first draws and never again. So
-        # a seed is sure to count only in a thread that is new.
-        with _SEED, ThreadPoolExecutor(1, "pellucid-sampling") as new_thread:
-            sentencepiece.set_random_generator_seed(seed)
-            return new_thread.submit(draw).result()
-
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`; end marks, tags and padding are passed over, `<unk>` becomes U+2047."""
         kept = [i for i in map(int, ids) if i != self.eos_id and i != self.pad_id and i not in self._tag_names]
@@ -305,6 +271,15 @@ class Tokenizer:
         """The pieces of `text` with ids and kinds, for people to look at."""
         ids = self.encode(text)
         return [Piece(piece, i, self.kind_of(i)) for piece, i in zip(self.pieces(ids), ids, strict=True)]
+
+    def scored_pieces(self) -> dict[str, tuple[int, float]]:
+        """Id and score of each piece that stands for text, bytes left out: of unigram the logarithm of its probability;
+        of bpe the higher, the earlier its merge was learnt."""
+        sp = self._sp
+        ordinary = (
+            i for i in range(sp.get_piece_size()) if not (sp.is_control(i) or sp.is_unknown(i) or sp.is_byte(i))
+        )
+        return {sp.id_to_piece(i): (i, sp.get_score(i)) for i in ordinary if not sp.is_unused(i)}
 
     def kind_of(self, i: int) -> Kind:
         """What the id stands for; of the end mark and the padding: piece."""
