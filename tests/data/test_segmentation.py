@@ -71,6 +71,17 @@ def test_other_seeds_draw_other_cuts_and_draws_go_on(kind):
     assert drawn(1) != drawn(2)
 
 
+def test_what_is_drawn_does_not_depend_on_how_much_is_kept(monkeypatch):
+    tokenizer = made("unigram")
+    drawn = []
+    for kept in (1, 300_000):
+        monkeypatch.setattr("pellucid.data.segmentation.CHARACTERS_KEPT", kept)
+        words = segmenter(tokenizer, 0.1, 1)
+        drawn.append([words.cut(tokenizer.encode(line)) for line in LINES * 2])
+        assert len(words._lattices) == 1 if kept == 1 else len(words._lattices) > 20
+    assert drawn[0] == drawn[1]
+
+
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_same_seed_draws_the_same_in_another_process(kind, tmp_path):
     """SentencePiece 0.2.3 itself does not: what it draws depends on the process as well."""

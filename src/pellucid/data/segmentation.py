@@ -23,6 +23,9 @@ from pellucid.errors import TokenizerError
 
 Ids = tuple[int, ...]
 
+CHARACTERS_KEPT = 300_000
+"""So many characters of words have their lattices in memory, half a kilobyte each."""
+
 
 def segmenter(tokenizer: Tokenizer, alpha: float, seed: int | Sequence[int]) -> Segmenter:
     """What cuts the words of `tokenizer` anew.
@@ -46,7 +49,7 @@ def segmenter(tokenizer: Tokenizer, alpha: float, seed: int | Sequence[int]) -> 
 
 
 class Segmenter(ABC):
-    """Draws; made by :func:`segmenter`. What it finds out of a word it keeps, since words come again."""
+    """Draws; made by :func:`segmenter`."""
 
     def __init__(self, tokenizer: Tokenizer, alpha: float, seed: int | Sequence[int]) -> None:
         self._pieces = tokenizer.scored_pieces()
@@ -122,7 +125,8 @@ class BPESegmenter(Segmenter):
 
 
 class UnigramSegmenter(Segmenter):
-    """Forward filtering and backward sampling over the lattice of a word (Kudo 2018, section 3.2)."""
+    """Forward filtering and backward sampling over the lattice of a word (Kudo 2018, section 3.2), which is kept, since
+    words come again."""
 
     def __init__(self, tokenizer: Tokenizer, alpha: float, seed: int | Sequence[int]) -> None:
         super().__init__(tokenizer, alpha, seed)
@@ -130,11 +134,17 @@ class UnigramSegmenter(Segmenter):
         self._lattices: dict[Ids, list[tuple[list[float], list[tuple[int, int]]]]] = {}
         """Of each word, for each place in it: the pieces that end there, as (where it begins, id), and the sum of the
         probabilities of these and all before them in the list."""
+        self._kept = 0
 
     def _draw(self, word: Ids) -> Ids:
         lattice = self._lattices.get(word)
         if lattice is None:
-            lattice = self._lattices[word] = self._lattice("".join(self._texts[i] for i in word))
+            lattice = self._lattice("".join(self._texts[i] for i in word))
+            self._kept += len(lattice)
+            if self._kept > CHARACTERS_KEPT:
+                self._lattices.clear()
+                self._kept = len(lattice)
+            self._lattices[word] = lattice
         end, found = len(lattice) - 1, []
         while end:
             sums, pieces = lattice[end]
