@@ -49,7 +49,6 @@ from pellucid.engines.search_engine import Engine, Request, StateEngine
 from pellucid.engines.static_cache import CudaGraphs, Run, StaticEngine, StaticExecutor, agrees
 from pellucid.model.transformer import Transformer
 from pellucid.search import Vocabulary
-from pellucid.training.optimizer import set_rate
 from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer
 
@@ -137,7 +136,6 @@ def train(
     run = RunFolder(folder)
     trainer = Trainer(loaded, store, None, config, run, device)
     loaded.model.train()
-    set_rate(trainer.optimizer, 1e-4)
     plan = plan_epoch(store.source_lengths, store.target_lengths, batch_tokens, 1, 0)
     rates: list[float] = []
     sources = targets = updates = 0
@@ -148,8 +146,7 @@ def train(
         begin = now(device)
         trainer._gradients(batch)
         trainer._scale_and_clip(batch.tgt_tokens)
-        trainer.optimizer.step()
-        trainer.optimizer.zero_grad()
+        trainer._step(1e-4)
         if updates >= 3:
             rates.append(batch.tgt_tokens / (now(device) - begin))
         else:

@@ -37,7 +37,6 @@ from pellucid.data.tokenizer import Tokenizer
 from pellucid.machine import available_cores, keep_freed_memory
 from pellucid.model.transformer import Transformer
 from pellucid.training.bfloat16 import has_matrix_units
-from pellucid.training.optimizer import set_rate
 from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer
 
@@ -54,15 +53,13 @@ def trainer(way: str, preset: str, tokenizer: Tokenizer, store: PairStore, folde
     made = Trainer(loaded, store, None, config, folder, torch.device("cpu"))
     made._autocasts = way == "autocast"
     model.train()
-    set_rate(made.optimizer, RATE)
     return made
 
 
 def update(trainer: Trainer, batch: Batch) -> float:
     loss, _ = trainer._gradients(batch)
     trainer._scale_and_clip(batch.tgt_tokens)
-    trainer.optimizer.step()
-    trainer.optimizer.zero_grad()
+    trainer._step(RATE)
     return loss / batch.tgt_tokens
 
 

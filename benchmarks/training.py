@@ -65,7 +65,6 @@ from pellucid.data.store import PairStore
 from pellucid.data.tokenizer import Tokenizer
 from pellucid.machine import available_cores, keep_freed_memory
 from pellucid.model.transformer import Transformer
-from pellucid.training.optimizer import set_rate
 from pellucid.training.run_folder import RunFolder
 from pellucid.training.trainer import Trainer
 
@@ -109,13 +108,11 @@ def our_step(tokenizer: Tokenizer, store: PairStore, batch_tokens: int, run: Run
     config = TrainingConfig(batch_tokens=batch_tokens, label_smoothing=SMOOTHING, device="cpu")
     trainer = Trainer(loaded, store, None, config, run, torch.device("cpu"))
     model.train()
-    set_rate(trainer.optimizer, RATE)
 
     def step(batch: Batch) -> float:
         loss, _ = trainer._gradients(batch)
         trainer._scale_and_clip(batch.tgt_tokens)
-        trainer.optimizer.step()
-        trainer.optimizer.zero_grad()
+        trainer._step(RATE)
         return loss / batch.tgt_tokens
 
     return step, _parameters(model)

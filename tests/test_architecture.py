@@ -65,6 +65,7 @@ LADDER = """
     inspection.roles
     inspection.encoding
     inspection.report
+    training.muon
     training.records training.loss training.optimizer training.evaluation
     training.run_folder training.replicas training.bfloat16
     quantization training.trainer

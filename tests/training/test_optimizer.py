@@ -50,7 +50,7 @@ def test_adam_is_torchs_adam_with_the_papers_constants():
     x = 1.0
     for t, gradient in enumerate((1.0, 2.0), 1):
         weight.grad = torch.tensor([gradient])
-        set_rate(adam, 0.1)
+        set_rate([adam], 0.1)
         adam.step()
         m, v = 0.9 * m + 0.1 * gradient, 0.98 * v + 0.02 * gradient**2
         x -= 0.1 * (m / (1 - 0.9**t)) / ((v / (1 - 0.98**t)) ** 0.5 + 1e-9)

@@ -56,6 +56,7 @@ FEATURES = {
     "moving average": {"ema_decay": 0.9},
     "clipping, averaging": {"clip_norm": 0.5, "average_checkpoints": 2},
     "two threads": {"threads": 2, "batch_tokens": 2048, "cooldown_steps": 20},
+    "muon": {"optimizer": "muon", "weight_decay": 0.1, "peak_rate": 0.003},
     "often validated": {"validate_every": 7, "patience": 50, "stop_on": "chrf"},
 }
 

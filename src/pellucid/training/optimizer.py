@@ -1,16 +1,23 @@
 """Section 5.3: Adam, and a learning rate that rises for `warmup_steps` updates and then falls with 1 / sqrt(update).
 
 rate = d_model^-0.5 * min(update^-0.5, update * warmup_steps^-1.5)                                  (equation 3)
+
+What an optimizer keeps of the updates before (its moments) is named here too, for the checkpoints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from pellucid.config import TrainingConfig
+from pellucid.model.transformer import Transformer
+from pellucid.training.muon import Muon
+
+_MOMENTS = {"adam.first": "exp_avg", "adam.second": "exp_avg_sq", "muon.momentum": "momentum"}
+"""What a moment is called in a checkpoint, and in its optimizer."""
 
 
 def noam_rate(update: int, d_model: int, warmup_steps: int) -> float:
@@ -52,9 +59,51 @@ def make_adam(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> tor
     )
 
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+def make_optimizers(model: Transformer, config: TrainingConfig, bfloat16: bool) -> list[torch.optim.Optimizer]:
+    """Adam for all weights; or, if `config` says so, Muon for the matrices of the layers and Adam for what is left:
+    embeddings, output, biases and norms. `bfloat16`: Muon's own products are of that."""
+    if config.optimizer == "adam":
+        return [make_adam(model.parameters(), config)]
+    matrices = [weight for part in (model.encoder, model.decoder) for weight in part.parameters() if weight.dim() == 2]
+    chosen = set(matrices)
+    return [
+        Muon(matrices, config.weight_decay, bfloat16),
+        make_adam((weight for weight in model.parameters() if weight not in chosen), config),
+    ]
+
+
+def set_rate(optimizers: Sequence[torch.optim.Optimizer], rate: float) -> None:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+
+
+def moments_of(optimizers: Sequence[torch.optim.Optimizer], model: nn.Module) -> dict[str, Tensor]:
+    """What the optimizers remember, by names of the weights: "adam.first.encoder..." and so on."""
+    names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
+    return {
+        f"{title}.{names[weight]}": kept[key]
+        for optimizer in optimizers
+        for weight, kept in optimizer.state.items()
+        for title, key in _MOMENTS.items()
+        if key in kept
+    }
+
+
+def set_moments(
+    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, moments: Mapping[str, Tensor], update: int
+) -> None:
+    """Remember what `moments_of` gave after update number `update`. Other entries of `moments` are let be."""
+    names: dict[Tensor, str] = {weight: name for name, weight in model.named_parameters()}
+    for optimizer in optimizers:
+        for weight in (weight for group in optimizer.param_groups for weight in group["params"]):
+            kept = {
+                key: moments[f"{title}.{names[weight]}"].to(weight.device)
+                for title, key in _MOMENTS.items()
+                if f"{title}.{names[weight]}" in moments
+            }
+            if kept:
+                optimizer.state[weight] = {"step": torch.tensor(float(update), device=weight.device)} | kept
 
 
 @torch.no_grad()

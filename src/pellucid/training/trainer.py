@@ -4,11 +4,11 @@ The trainer yields records (`records.py`) and knows neither the screen nor the c
 
     1. the gradients of `accumulate` batches, summed
     2. divide by the target tokens of all of them; clip
-    3. Adam at this update's learning rate
+    3. Adam (or Muon) at this update's learning rate
     4. the moving average, if there is one
     5. now and then: look (validate), save, stop
 
-Everything that decides the next update is in the checkpoint: weights, Adam's moments, the random generator, epoch and
+Everything that decides the next update is in the checkpoint: weights, the optimizer's moments, the random generator, epoch and
 place in it, patience. On a CPU a resumed run is bit-equal to an unbroken one with the same number of threads.
 """
 
@@ -39,7 +39,15 @@ from pellucid.tags import target_languages
 from pellucid.training.bfloat16 import NARROWEST, has_matrix_units, multiply_in_bfloat16
 from pellucid.training.evaluation import corpus_scores
 from pellucid.training.loss import linear_cross_entropy
-from pellucid.training.optimizer import learning_rate, make_adam, set_rate, update_average
+from pellucid.training.muon import Muon
+from pellucid.training.optimizer import (
+    learning_rate,
+    make_optimizers,
+    moments_of,
+    set_moments,
+    set_rate,
+    update_average,
+)
 from pellucid.training.records import Finished, Plan, Progress, Record, Saved, Validation
 from pellucid.training.replicas import Replicas
 from pellucid.training.run_folder import RunFolder
@@ -110,12 +118,12 @@ class Trainer:
         self._cut: CutPairs | None = None
         """The pairs of the epoch that was asked for last, if words are cut anew for each."""
         self.position = Position()
-        self.optimizer = make_adam(self.model.parameters(), config)
         self.average: dict[str, Tensor] | None = None
         if config.ema_decay:
             self.average = {name: weight.clone() for name, weight in weights_of(self.model).items()}
         self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and self._gains_by_bfloat16())
         """Whether the products of the model's passes are of bfloat16. Weights, sums and Adam are float32 always."""
+        self.optimizers = make_optimizers(self.model, config, self.bfloat16)
         self.stop_requested: str | None = None
         """Set from outside (a signal handler) to stop after the update under way; the text becomes the reason."""
         self._autocasts = self.bfloat16 and device.type != "cpu"
@@ -135,13 +143,7 @@ class Trainer:
         set_weights(self.model, raw or weights, str(checkpoint.path))
         if self.average is not None:
             self.average = {name: weight.to(self.device) for name, weight in weights.items()}
-        for name, parameter in self.model.named_parameters():
-            if f"adam.first.{name}" in state:
-                self.optimizer.state[parameter] = {
-                    "step": torch.tensor(float(checkpoint.info["update"]), device=self.device),
-                    "exp_avg": state[f"adam.first.{name}"].to(self.device),
-                    "exp_avg_sq": state[f"adam.second.{name}"].to(self.device),
-                }
+        set_moments(self.optimizers, self.model, state, checkpoint.info["update"])
         torch.set_rng_state(state["random.cpu"])
         if "random.cuda" in state and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["random.cuda"], self.device)
@@ -154,10 +156,7 @@ class Trainer:
         state: dict[str, Tensor] = {"random.cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
             state["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        for name, parameter in self.model.named_parameters():
-            if moments := self.optimizer.state.get(parameter):
-                state[f"adam.first.{name}"] = moments["exp_avg"]
-                state[f"adam.second.{name}"] = moments["exp_avg_sq"]
+        state |= moments_of(self.optimizers, self.model)
         weights = weights_of(self.model)
         if self.average is not None:
             state |= {f"weights.{name}": weight for name, weight in weights.items()}
@@ -185,7 +184,7 @@ class Trainer:
         with self._undisturbed():
             try:
                 self._gradients(self._batch(pairs, epoch[largest]))
-                self.optimizer.zero_grad()
+                self.model.zero_grad()
                 seconds = min(self._timed(pairs, epoch[usual]) for _ in range(2))
             except (RuntimeError, MemoryError) as error:
                 if "memory" not in str(error).lower() and not isinstance(error, MemoryError):
@@ -204,7 +203,7 @@ class Trainer:
                 ) from error
         if self._cut is not None:
             seconds += self._cut.seconds / len(epoch)
-        seconds *= config.accumulate
+        seconds = seconds * config.accumulate + self._step_seconds()
         updates_per_epoch = math.ceil(len(epoch) / config.accumulate)
         limits = [n for n in (config.max_updates, config.max_epochs * updates_per_epoch) if n]
         if config.max_minutes:
@@ -250,7 +249,18 @@ class Trainer:
     def _timed(self, pairs: Pairs, indices: np.ndarray) -> float:
         started = time.perf_counter()
         self._gradients(self._batch(pairs, indices))
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - started
+
+    def _step_seconds(self) -> float:
+        """Of an optimizer that multiplies matrices itself. Adam's pass over the weights is little beside the model's."""
+        return min(map(self._rehearsed, [o for o in self.optimizers if isinstance(o, Muon)] * 2), default=0.0)
+
+    def _rehearsed(self, optimizer: Muon) -> float:
+        started = time.perf_counter()
+        optimizer.rehearse()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - started
@@ -261,7 +271,7 @@ class Trainer:
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             yield
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
 
     def _peak_memory(self) -> int:
         if self.device.type == "cuda":
@@ -309,9 +319,7 @@ class Trainer:
                 # 3. one step
                 position.update += 1
                 rate = learning_rate(position.update, config, self.model.config.d_model)
-                set_rate(self.optimizer, rate)
-                self.optimizer.step()
-                self.optimizer.zero_grad()
+                self._step(rate)
 
                 # 4. moving average
                 if self.average is not None:
@@ -433,6 +441,13 @@ class Trainer:
         if self.device.type == "cpu":
             return self.model.config.d_model >= NARROWEST and has_matrix_units()
         return multiplies_bfloat16(self.device)
+
+    def _step(self, rate: float) -> None:
+        """One step of every optimizer; the gradients are gone after it."""
+        set_rate(self.optimizers, rate)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        self.model.zero_grad()
 
     def _scale_and_clip(self, tokens: int) -> float:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
