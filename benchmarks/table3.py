@@ -31,7 +31,7 @@ from pellucid.errors import PellucidError
 MULTI30K = Path(__file__).resolve().parent.parent.parent / "shared" / "data" / "multi30k" / "tok"
 BASE: dict[str, Any] = {
     "layers": 4, "d_model": 128, "d_ff": 256, "heads": 4, "dropout": 0.3, "smoothing": 0.1, "positions": "sinusoidal",
-    "norm": "pre", "seed": 1,
+    "norm": "pre", "optimizer": "adam", "seed": 1,
 }  # fmt: skip
 CHANGES: list[tuple[str, list[dict[str, Any]]]] = [
     ("base", [{}]),
@@ -43,6 +43,7 @@ CHANGES: list[tuple[str, list[dict[str, Any]]]] = [
     ("(E) smoothing", [{"smoothing": e} for e in (0.0, 0.2)]),
     ("(F) positions", [{"positions": "learned"}]),
     ("(G) norm", [{"norm": "post"}]),
+    ("(H) optimizer", [{"optimizer": "muon"}]),
 ]
 """Groups of rows: what differs from the base. The base itself stands for its own values."""
 
@@ -78,7 +79,7 @@ def run_config(row: dict[str, Any], options: argparse.Namespace, data: Data) -> 
             batch_tokens=options.batch_tokens, peak_rate=options.peak_rate,
             warmup_steps=max(1, options.updates // 6), cooldown_steps=options.updates // 3, clip_norm=25.0, label_smoothing=row["smoothing"],
             max_updates=options.updates, validate_every=options.updates, validate_bleu=False, patience=0,
-            save_minutes=2.0, keep_checkpoints=1, seed=row["seed"], device=options.device, threads=options.threads,
+            save_minutes=2.0, keep_checkpoints=1, optimizer=row["optimizer"], seed=row["seed"], device=options.device, threads=options.threads,
         ),
         search=SearchConfig(beam_size=options.beam_size),
     )  # fmt: skip
@@ -135,7 +136,7 @@ def table(rows: list[tuple[str, dict[str, Any], dict[str, Any] | None]], notes: 
     """Markdown in the manner of the paper's Table 3: an empty cell is as in the base. Rows: group, change, result."""
     names = {
         "layers": "N", "d_model": "d_model", "heads": "h", "dropout": "P_drop", "smoothing": "ε_ls",
-        "positions": "positions", "norm": "norm", "seed": "seed",
+        "positions": "positions", "norm": "norm", "optimizer": "optimizer", "seed": "seed",
     }  # fmt: skip
     measured = ["validation loss (as trained)", "perplexity", "BLEU", "chrF2++", "parameters, millions", "minutes"]
     header = ["", *names.values(), *measured]
@@ -185,9 +186,16 @@ def find_data(options: argparse.Namespace, folder: Path) -> Data:
 
 
 def key_of(config: RunConfig, data: Data, tokenize: str) -> str:
-    """Names a result: other settings or other pairs have another. Threads change nothing but times and chance."""
+    """Names a result: other settings or other pairs have another. Threads change nothing but times and chance. What is left
+    at its default does not count, so that results stay when the program gets a new setting."""
     training = dataclasses.replace(config.training, threads=0, save_minutes=5.0)
-    settings = dataclasses.replace(config, training=training).to_toml()
+    usual = dataclasses.asdict(RunConfig())
+    settings = sorted(
+        (f"{table}.{name}", value)
+        for table, values in dataclasses.asdict(dataclasses.replace(config, training=training)).items()
+        for name, value in (values.items() if isinstance(values, dict) else [("", values)])
+        if not isinstance(values, dict) or table == "model" or value != usual[table][name]
+    )
     sizes = [path.stat().st_size for path in data.files]
     return hashlib.sha256(repr((settings, data.what, sizes, tokenize)).encode()).hexdigest()[:16]
 
