@@ -216,12 +216,14 @@ class TrainingConfig:
     cooldown_steps: int = 0
     """The last updates before `max_updates`, over which the rate falls linearly to zero; 0: the curve just goes on."""
     optimizer: Literal["adam", "muon"] = "adam"
-    """'adam' is the paper's; 'muon' makes other steps for the matrices of the layers and may learn the same in a third of
-    the updates, each of which takes about a third more time on a CPU with AMX (`training/muon.py`)."""
+    """'adam' is the paper's; 'muon' makes other steps for the matrices of the layers (`training/muon.py`). It may learn the
+    same in half or a third of the updates, each of which takes a tenth to a third more time on a CPU."""
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9
     weight_decay: float = 0.0
+    """With 'adam' this times each weight joins its gradient. With 'muon' it is apart from the gradient: this times the
+    rate is the share of the layers' matrices that goes at each update, and the other weights have none."""
     label_smoothing: float = 0.1
     subword_regularization: float = 0.0
     """Cut the words of the training pairs in another way each epoch; 0 does not. With 'bpe' the probability that a merge is

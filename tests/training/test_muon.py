@@ -109,13 +109,14 @@ def test_rehearsing_changes_nothing():
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_muon_has_the_matrices_of_the_layers_and_adam_the_rest(norm):
     model = Transformer(20, 20, 16, 2, 2, 3, 32, positions="learned", norm=norm)
-    muon, adam = make_optimizers(model, TrainingConfig(optimizer="muon"), bfloat16=False)
+    muon, adam = make_optimizers(model, TrainingConfig(optimizer="muon", weight_decay=0.1), bfloat16=False)
     names = {weight: name for name, weight in model.named_parameters()}
     first, second = ([names[w] for group in o.param_groups for w in group["params"]] for o in (muon, adam))
     assert len(first) == 2 * (4 + 2) + 3 * (8 + 2)  # four projections an attention, two matrices a feed-forward
     assert all(".layers." in name and name.endswith("weight") for name in first)
     assert sorted(first + second) == sorted(set(names.values()))
     assert {"src_embedding.weight", "output.weight"} & set(second)
+    assert (muon.param_groups[0]["weight_decay"], adam.param_groups[0]["weight_decay"]) == (0.1, 0.0)
     assert len(make_optimizers(model, TrainingConfig(), bfloat16=False)) == 1
 
 

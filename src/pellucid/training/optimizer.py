@@ -8,6 +8,7 @@ What an optimizer keeps of the updates before (its moments) is named here too, f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -61,14 +62,14 @@ def make_adam(parameters: Iterable[nn.Parameter], config: TrainingConfig) -> tor
 
 def make_optimizers(model: Transformer, config: TrainingConfig, bfloat16: bool) -> list[torch.optim.Optimizer]:
     """Adam for all weights; or, if `config` says so, Muon for the matrices of the layers and Adam for what is left:
-    embeddings, output, biases and norms. `bfloat16`: Muon's own products are of that."""
+    embeddings, output, biases and norms, which then have no weight decay. `bfloat16`: Muon's own products are of that."""
     if config.optimizer == "adam":
         return [make_adam(model.parameters(), config)]
     matrices = [weight for part in (model.encoder, model.decoder) for weight in part.parameters() if weight.dim() == 2]
     chosen = set(matrices)
     return [
         Muon(matrices, config.weight_decay, bfloat16),
-        make_adam((weight for weight in model.parameters() if weight not in chosen), config),
+        make_adam((weight for weight in model.parameters() if weight not in chosen), replace(config, weight_decay=0.0)),
     ]
 
 
