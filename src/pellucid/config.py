@@ -217,7 +217,7 @@ class TrainingConfig:
     """The last updates before `max_updates`, over which the rate falls linearly to zero; 0: the curve just goes on."""
     optimizer: Literal["adam", "muon"] = "adam"
     """'adam' is the paper's; 'muon' makes other steps for the matrices of the layers (`training/muon.py`). It may learn the
-    same in half or a third of the updates, each of which takes a tenth to a third more time on a CPU."""
+    same in half or a third of the updates, each of which takes a quarter to a third more time on a CPU."""
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9

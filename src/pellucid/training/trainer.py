@@ -122,7 +122,7 @@ class Trainer:
         if config.ema_decay:
             self.average = {name: weight.clone() for name, weight in weights_of(self.model).items()}
         self.bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and self._gains_by_bfloat16())
-        """Whether the products of the model's passes are of bfloat16. Weights, sums and Adam are float32 always."""
+        """Whether the products of the model's passes, and those of Muon, are of bfloat16. Weights, sums and Adam never are."""
         self.optimizers = make_optimizers(self.model, config, self.bfloat16)
         self.stop_requested: str | None = None
         """Set from outside (a signal handler) to stop after the update under way; the text becomes the reason."""
@@ -256,7 +256,8 @@ class Trainer:
 
     def _step_seconds(self) -> float:
         """Of an optimizer that multiplies matrices itself. Adam's pass over the weights is little beside the model's."""
-        return min(map(self._rehearsed, [o for o in self.optimizers if isinstance(o, Muon)] * 2), default=0.0)
+        muons = [optimizer for optimizer in self.optimizers if isinstance(optimizer, Muon)]
+        return sum(min(self._rehearsed(muon) for _ in range(2)) for muon in muons)  # the first time only warms up
 
     def _rehearsed(self, optimizer: Muon) -> float:
         started = time.perf_counter()
